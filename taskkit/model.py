@@ -1,0 +1,269 @@
+"""The nouns that travel between rooms: frozen records without behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from taskkit.states import Move, Outcome, Status, TaskType
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The doorbell: which task, which attempt. ``attempt`` is None for one that a person pushed."""
+
+    task_id: int
+    task_code: str = ""
+    attempt: int | None = None
+    dispatched_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListName:
+    """One waiting list of a broker: a queue, a priority (0 highest … 9 lowest) and a shard."""
+
+    queue: str
+    priority: int = 5
+    shard: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeadMessage:
+    """A message that could not be read or has no task; kept with the reason."""
+
+    raw: bytes
+    reason: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task to be written: already validated; ``payload`` is JSON text, instants are UTC."""
+
+    task_code: str
+    payload: str
+    queue: str
+    task_type: TaskType = TaskType.ONE_OFF
+    cron_expr: str | None = None
+    timezone: str | None = None
+    misfire: str = "once"
+    dst_gap: str = "after"
+    dst_overlap: str = "first"
+    priority: int = 5
+    delay: float = 0
+    plan_next_run_at: datetime | None = None
+    next_fire_at: datetime | None = None
+    timeout: float = 300
+    max_retry: int = 3
+    retry_delays: str | None = None
+    unique_key: str | None = None
+    expires_at: datetime | None = None
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One row of ``task_center`` as people and programs read it."""
+
+    id: int
+    task_code: str
+    task_type: TaskType
+    queue: str
+    status: Status
+    priority: int
+    payload: str
+    cron_expr: str | None
+    timezone: str | None
+    misfire: str
+    dst_gap: str
+    dst_overlap: str
+    delay: float
+    timeout: float
+    max_retry: int
+    retry_count: int
+    lost_count: int
+    attempt: int
+    plan_next_run_at: datetime | None
+    occurrence_at: datetime | None
+    next_fire_at: datetime | None
+    dispatched_at: datetime | None
+    claimed_at: datetime | None
+    worker_id: str | None
+    list_name: str | None
+    unique_key: str | None
+    held_reason: str | None
+    expires_at: datetime | None
+    cancel_requested_at: datetime | None
+    trace_id: str | None
+    progress: float | None
+    progress_text: str | None
+    result: str | None
+    last_run_at: datetime | None
+    last_result: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One row of ``task_run``: how one attempt ended."""
+
+    task_id: int
+    attempt: int
+    task_code: str
+    queue: str
+    outcome: Outcome
+    worker_id: str | None
+    host: str | None
+    pid: int | None
+    dispatched_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime
+    runtime_ms: int | None
+    occurrence_at: datetime | None
+    error: str | None
+    traceback: str | None
+    fingerprint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A task that this worker won: what it needs to run it and to write its end."""
+
+    id: int
+    task_code: str
+    attempt: int
+    queue: str
+    payload: str
+    task_type: int
+    timeout: float
+    max_retry: int
+    retry_count: int
+    retry_delays: str | None
+    dispatched_at: datetime
+    claimed_at: datetime
+    occurrence_at: datetime | None
+    cron_expr: str | None
+    timezone: str | None
+    misfire: str
+    dst_gap: str
+    dst_overlap: str
+    trace_id: str | None
+    suspect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The answer to one batch of messages: what was won, what was dropped and why."""
+
+    won: list[Claimed] = field(default_factory=list)
+    duplicates: list[Message] = field(default_factory=list)
+    expired: list[Message] = field(default_factory=list)
+    missing: list[Message] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of one attempt, judged: everything that its write-back needs."""
+
+    task: Claimed
+    outcome: Outcome
+    move: Move
+    retry_count: int
+    delay: float = 0.0
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    runtime_ms: int | None = None
+    pid: int | None = None
+    result: str | None = None
+    last_result: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    suspect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """What a worker says of itself every few seconds: one row of ``task_worker``."""
+
+    worker_id: str
+    host: str
+    pid: int
+    queues: str
+    processes: int
+    busy: int
+    processed: int
+    failed: int
+    dropped: int
+    last_progress_at: datetime | None
+    rss_bytes: int
+    cpu_percent: float
+    children: list[dict[str, Any]]
+    tasks: list[dict[str, Any]]
+    stacks: str | None = None
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerBeat:
+    """What a scheduler says of itself every few seconds: one row of ``task_scheduler``."""
+
+    scheduler_id: str
+    host: str
+    pid: int
+    dispatched: int
+    scans: int
+    last_scan_at: datetime | None
+    clock_offset_ms: float | None
+    tzdata_version: str
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DueList:
+    """A list that has waiting rows in SQL: its earliest time, and whether that is due now."""
+
+    queue: str
+    priority: int
+    earliest: datetime | None
+    due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Won:
+    """A row that this dispatch batch moved to status 1: what its message needs."""
+
+    id: int
+    task_code: str
+    attempt: int
+    queue: str
+    priority: int
+    dispatched_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One planned fire time of a periodic task and what became of it."""
+
+    task_id: int
+    planned_at: datetime
+    state: str
+    reason: str | None
+    fired_at: datetime | None
+    late_s: float | None
+    attempt: int | None
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits in one queue: due in SQL, queued in the broker, running; the oldest wait in seconds."""
+
+    queue: str
+    due: int
+    queued: int
+    running: int
+    oldest_age_s: float | None
+    held: int = 0
+    retrying: int = 0

@@ -1,0 +1,67 @@
+"""The task center: the one door to SQL. Tasks, runs, occurrences, nodes; every statement stands in statements/."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from taskkit.center import schema
+from taskkit.center.database import Database
+from taskkit.center.dispatch import Batch, DispatchDesk
+from taskkit.center.intake import Intake
+from taskkit.center.nodes import NodeDesk
+from taskkit.center.people import PeopleDesk
+from taskkit.center.plan import PlanDesk, PlanRules
+from taskkit.center.reading import ReadDesk, TaskFilter
+from taskkit.center.work import WorkDesk
+from taskkit.clock import utc_now
+
+__all__ = ["Batch", "Database", "PlanRules", "TaskCenter", "TaskFilter", "WorkDesk"]
+
+
+class TaskCenter:
+    """All verbs on the task center, by who uses them; opens its connections when first needed."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        rules: PlanRules | None = None,
+        pool_size: int = 5,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.database = Database(url, pool_size=pool_size, clock=clock)
+        self.rules = rules or PlanRules()
+        self.intake = Intake(self.database)
+        self.dispatch = DispatchDesk(self.database, self.rules.misfire_grace)
+        self.plan = PlanDesk(self.database, self.rules)
+        self.read = ReadDesk(self.database)
+        self.people = PeopleDesk(self.database, self.rules.default_zone)
+        self.nodes = NodeDesk(self.database)
+
+    def __repr__(self) -> str:
+        return f"<TaskCenter {self.database!r}>"
+
+    def worker_desk(self, worker_id: str) -> WorkDesk:
+        """The verbs of one worker."""
+        return WorkDesk(self.database, worker_id, self.rules.default_zone)
+
+    def now(self) -> datetime:
+        """The database's clock."""
+        return self.database.now()
+
+    def check_schema(self) -> None:
+        """Raise SchemaError unless the schema fits this code."""
+        schema.check(self.database)
+
+    def upgrade_schema(self) -> tuple[str | None, str]:
+        """Bring the schema up to date; returns the revision before and after."""
+        return schema.upgrade(self.database)
+
+    def schema_revision(self) -> str | None:
+        """The revision of the schema, or None."""
+        return schema.revision(self.database)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()

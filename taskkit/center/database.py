@@ -1,0 +1,254 @@
+"""The door to SQL: connections with their own limits, transactions, bounded repeats, and errors by class."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from taskkit.center.dialect import Dialect, MySQL, SQLite
+from taskkit.center.faults import Fault, classify, explain
+from taskkit.clock import utc_now
+from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, StoreError
+
+T = TypeVar("T")
+ATTEMPTS = 6
+READ_ONLY = "taskkit_read_only"
+
+MYSQL_SESSION = (
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION time_zone = '+00:00', innodb_lock_wait_timeout = 10, lock_wait_timeout = 30, "
+    "sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+)
+MARIADB_SESSION = ("SET SESSION idle_transaction_timeout = 30",)
+MYSQL_EXPECTED = {
+    "time_zone": "+00:00",
+    "innodb_lock_wait_timeout": "10",
+    "tx_isolation": "READ-COMMITTED",
+    "transaction_isolation": "READ-COMMITTED",
+}
+MYSQL_SHOW = f"SHOW SESSION VARIABLES WHERE Variable_name IN {tuple(MYSQL_EXPECTED)}"
+SQLITE_SESSION = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA foreign_keys = ON",
+)
+
+
+class Database:
+    """One engine and its habits. Opens nothing until the first statement; safe across fork."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        pool_size: int = 5,
+        clock: Callable[[], datetime] = utc_now,
+        read_timeout: float = 60,
+    ) -> None:
+        self.url = _with_driver(make_url(url))
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.dialect: Dialect = SQLite(clock) if self.sqlite else MySQL()
+        self.counters: Counter[str] = Counter()
+        self._texts: dict[str, sa.TextClause] = {}
+        self._driver: dict[str, str] = {}
+        self.engine = self._engine(pool_size, read_timeout)
+        _forget_after_fork(self.engine)
+
+    def __repr__(self) -> str:
+        return f"<Database {self.url.render_as_string(hide_password=True)}>"
+
+    def text(self, template: str) -> sa.TextClause:
+        """The statement of ``template`` in this dialect; ``:ids`` and other plural names take lists."""
+        found = self._texts.get(template)
+        if found is None:
+            found = sa.text(self.dialect.render(template))
+            plural = [n for n in found._bindparams if n in PLURAL]
+            found = found.bindparams(*[sa.bindparam(n, expanding=True) for n in plural])
+            self._texts[template] = found
+        return found
+
+    def driver_text(self, template: str) -> str:
+        """The statement of ``template`` for the driver itself; ``?`` marks are in the driver's style."""
+        found = self._driver.get(template)
+        if found is None:
+            found = self.dialect.render(template).replace("?", self.dialect.mark)
+            self._driver[template] = found
+        return found
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in one transaction; repeats it whole after a deadlock, a lock wait or a lost connection.
+
+        Raises CommitUnknown when the reply to the COMMIT was lost, DatabaseUnavailable when repeats did not help.
+        """
+        return self._repeat(lambda: self._transaction(work))
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work``, which only reads; each of its statements sees the newest committed rows."""
+        return self._repeat(lambda: self._reading(work))
+
+    def now(self) -> datetime:
+        """The database's clock, which decides what is due."""
+        value = self.read(lambda c: c.execute(self.text("SELECT {now}")).scalar_one())
+        now = self.dialect.instant(value)
+        assert now is not None  # noqa: S101 - a clock always answers
+        return now
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    def _transaction(self, work: Callable[[Connection], T]) -> T:
+        with self.engine.connect() as connection:
+            transaction = connection.begin()
+            try:
+                result = work(connection)
+            except BaseException:
+                _quietly(transaction.rollback)
+                raise
+            try:
+                transaction.commit()
+            except DBAPIError as error:
+                _quietly(transaction.rollback)
+                if classify(error, self.sqlite) is Fault.GONE:
+                    connection.invalidate()
+                    raise CommitUnknown(
+                        f"the reply to a COMMIT was lost: {explain(error, self.url)}"
+                    ) from error
+                raise
+            return result
+
+    def _reading(self, work: Callable[[Connection], T]) -> T:
+        with self.engine.connect() as connection:
+            return work(connection.execution_options(**{READ_ONLY: True}))
+
+    def _repeat(self, act: Callable[[], T]) -> T:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return act()
+            except IntegrityError:
+                raise
+            except SQLAlchemyError as error:
+                fault = classify(error, self.sqlite)
+                self.counters[fault.value] += 1
+                if fault is Fault.OTHER:
+                    raise StoreError(explain(error, self.url)) from error
+                if not fault.repeats or attempt >= fault.attempts:
+                    raise fault.error(explain(error, self.url)) from error
+                time.sleep(fault.pause * attempt * (0.5 + random.random()))
+            except UnicodeEncodeError as error:
+                raise InputError("text", "has a lone surrogate, which no database can hold") from error
+            except OverflowError as error:
+                if "SQLite" not in str(error):
+                    raise
+                raise InputError("number", f"too large, SQLite holds at most {2**63 - 1}") from error
+        raise DatabaseUnavailable("unreachable")  # pragma: no cover
+
+    def _engine(self, pool_size: int, read_timeout: float) -> Engine:
+        if self.sqlite:
+            return self._sqlite_engine(pool_size)
+        arguments: dict[str, Any] = {
+            "connect_timeout": 5,
+            "read_timeout": read_timeout,
+            "write_timeout": read_timeout,
+            "charset": "utf8mb4",
+        }
+        engine = sa.create_engine(
+            self.url.difference_update_query(["charset"]),
+            connect_args=arguments,
+            pool_size=pool_size,
+            max_overflow=2,
+            pool_recycle=1800,
+            pool_timeout=30,
+            hide_parameters=True,
+        )
+        event.listen(engine, "connect", _prepare_mysql)
+        return engine
+
+    def _sqlite_engine(self, pool_size: int) -> Engine:
+        memory = self.url.database in {None, "", ":memory:"}
+        if not memory:
+            Path(str(self.url.database)).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {"pool_size": pool_size}
+        engine = sa.create_engine(
+            self.url,
+            connect_args={"check_same_thread": False, "timeout": 10},
+            hide_parameters=True,
+            **options,
+        )
+        dialect = self.dialect
+        assert isinstance(dialect, SQLite)  # noqa: S101 - follows from the url
+
+        def prepare(raw: Any, _record: Any) -> None:
+            raw.isolation_level = None
+            cursor = raw.cursor()
+            for statement in SQLITE_SESSION:
+                cursor.execute(statement)
+            cursor.close()
+            for title, (count, function) in dialect.functions().items():
+                raw.create_function(title, count, function)
+
+        event.listen(engine, "connect", prepare)
+        event.listen(engine, "begin", _begin_immediate)
+        return engine
+
+
+PLURAL = {"ids", "instants", "keys", "statuses", "states", "codes", "queues", "workers", "lists"}
+
+
+def _with_driver(url: URL) -> URL:
+    """``mysql://`` and ``mariadb://`` mean PyMySQL."""
+    return url.set(drivername="mysql+pymysql") if url.drivername in {"mysql", "mariadb"} else url
+
+
+def _prepare_mysql(raw: Any, _record: Any) -> None:
+    """Every connection gets our session, and is looked at: a pooler may have dropped the settings."""
+    cursor = raw.cursor()
+    for statement in MYSQL_SESSION + (MARIADB_SESSION if "MariaDB" in raw.get_server_info() else ()):
+        cursor.execute(statement)
+    cursor.execute(MYSQL_SHOW)
+    wrong = [f"{title} {value}" for title, value in cursor.fetchall() if value != MYSQL_EXPECTED[title]]
+    cursor.close()
+    raw.commit()
+    if wrong:
+        raise DatabaseUnavailable(
+            f"the session settings did not hold ({', '.join(wrong)}): a pooler drops them; "
+            "let it pass SET SESSION through, or connect to the server itself"
+        )
+
+
+def _begin_immediate(connection: Connection) -> None:
+    """A deferred BEGIN that turns into a write fails at once when somebody else wrote: take the lock first."""
+    if not connection.get_execution_options().get(READ_ONLY):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _quietly(act: Callable[[], object]) -> None:
+    """Clean up after an error that is on its way up already."""
+    try:
+        act()
+    except SQLAlchemyError:
+        return
+
+
+def _forget_after_fork(engine: Engine) -> None:
+    reference = weakref.ref(engine)
+
+    def forget() -> None:
+        inherited = reference()
+        if inherited is not None:
+            inherited.dispose(close=False)
+
+    os.register_at_fork(after_in_child=forget)

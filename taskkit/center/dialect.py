@@ -1,0 +1,139 @@
+"""What differs between MySQL, MariaDB and SQLite: the words of a statement and the form of an instant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from taskkit.clock import EPOCH, LAST_INSTANT, utc_now
+
+MACRO = re.compile(r"\{(after|age)\(([^()]*)\)\}")
+FORMAT = "%Y-%m-%d %H:%M:%S.%f"
+
+
+def epoch(value: datetime) -> Decimal:
+    """Seconds since 1970, exact to the microsecond."""
+    return Decimal((value - EPOCH) // timedelta(microseconds=1)) / 1_000_000
+
+
+class Dialect:
+    """Renders the named statements; ``bind`` and ``instant`` turn aware UTC instants into SQL and back."""
+
+    name = ""
+    mark = ""
+    instant_mark = ""
+    last = LAST_INSTANT
+    words: dict[str, str] = {}
+    macros: dict[str, str] = {}
+
+    def render(self, template: str) -> str:
+        """Fill in the words, and the macros ``{after(seconds)}`` and ``{age(instant)}``."""
+        text = MACRO.sub(lambda m: self.macros[m[1]].replace("?", m[2]), template)
+        for word, meaning in self.words.items():
+            text = text.replace("{" + word + "}", meaning)
+        return text
+
+    def bind(self, value: datetime | None) -> str | None:
+        """An aware instant as the UTC text both kinds of server take."""
+        return None if value is None else value.astimezone(UTC).strftime(FORMAT)
+
+    def instant(self, value: object) -> datetime | None:
+        """What a column of instants gave, as an aware UTC instant."""
+        if value is None:
+            return None
+        read = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+
+    def insert_instant(self, value: datetime | None) -> object:
+        """An instant for the placeholder ``instant_mark``, right under any session time zone of the caller's."""
+        return self.bind(value)
+
+    def first_id(self, lastrowid: int, rows: int) -> int:
+        """The id of the first row of a multi-row INSERT."""
+        raise NotImplementedError
+
+
+class MySQL(Dialect):
+    """MySQL 8 and 9, MariaDB 10.6 and later, in a session whose time zone is +00:00."""
+
+    name = "mysql"
+    mark = "%s"
+    instant_mark = "FROM_UNIXTIME(%s)"
+    words = {
+        "now": "NOW(6)",
+        "for_update": "FOR UPDATE",
+        "skip_locked": "FOR UPDATE SKIP LOCKED",
+        "for_share": "LOCK IN SHARE MODE",
+        "force_primary": "FORCE INDEX (PRIMARY)",
+        "force_dispatch": "FORCE INDEX (ix_dispatch)",
+        "list_name": "CONCAT(queue, ':', priority)",
+        "insert_ignore": "INSERT IGNORE",
+    }
+    macros = {
+        "after": "NOW(6) + INTERVAL ? SECOND",
+        "age": "TIMESTAMPDIFF(MICROSECOND, ?, NOW(6)) / 1000000",
+    }
+
+    def insert_instant(self, value: datetime | None) -> object:
+        return None if value is None else epoch(value)
+
+    def first_id(self, lastrowid: int, rows: int) -> int:
+        return lastrowid
+
+
+class SQLite(Dialect):
+    """SQLite 3.35 and later; our own connections have the functions ``taskkit_*``."""
+
+    name = "sqlite"
+    mark = "?"
+    instant_mark = "?"
+    last = datetime(9999, 12, 31, tzinfo=UTC)
+    words = {
+        "now": "taskkit_now()",
+        "for_update": "",
+        "skip_locked": "",
+        "for_share": "",
+        "force_primary": "",
+        "force_dispatch": "INDEXED BY ix_dispatch",
+        "list_name": "queue || ':' || priority",
+        "insert_ignore": "INSERT OR IGNORE",
+    }
+    macros = {
+        "after": "taskkit_after(?)",
+        "age": "taskkit_age(?)",
+    }
+
+    def __init__(self, clock: Callable[[], datetime] = utc_now) -> None:
+        self.clock = clock
+
+    def first_id(self, lastrowid: int, rows: int) -> int:
+        return lastrowid - rows + 1
+
+    def functions(self) -> dict[str, tuple[int, Callable[..., object]]]:
+        """The SQL functions of our own connections; their clock is the machine's, or the one a test moves."""
+        return {
+            "taskkit_now": (0, self._now),
+            "taskkit_after": (1, self._after),
+            "taskkit_age": (1, self._age),
+        }
+
+    def _now(self) -> str:
+        return self.clock().strftime(FORMAT)
+
+    def _after(self, seconds: float | None) -> str | None:
+        if seconds is None:
+            return None
+        return datetime.fromtimestamp(self.clock().timestamp() + seconds, UTC).strftime(FORMAT)
+
+    def _age(self, value: str | None) -> float | None:
+        then = self.instant(value)
+        return None if then is None else (self.clock() - then).total_seconds()
+
+
+class ForeignSQLite(SQLite):
+    """SQLite through a connection of the caller's, which has none of our functions."""
+
+    words = {**SQLite.words, "now": "strftime('%Y-%m-%d %H:%M:%f', 'now')"}
+    macros = {**SQLite.macros, "after": "strftime('%Y-%m-%d %H:%M:%f', 'now', ? || ' seconds')"}

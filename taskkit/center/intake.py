@@ -1,0 +1,210 @@
+"""New tasks into the task center: one or many, on our own connection or on the caller's."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from taskkit.center.database import Database
+from taskkit.center.dialect import Dialect, ForeignSQLite, MySQL
+from taskkit.center.statements import intake as sql
+from taskkit.clock import EPOCH, iso, seconds, utc_now
+from taskkit.cron import parse
+from taskkit.errors import CommitUnknown, InputError, StoreError
+from taskkit.model import NewTask
+from taskkit.planning import digest
+
+ROWS_PER_STATEMENT = 1000
+BYTES_PER_STATEMENT = 4_000_000
+KEY_ATTEMPTS = 5
+
+
+def new_token() -> str:
+    """A token that no other batch has."""
+    return secrets.token_hex(12)
+
+
+class Intake:
+    """Writes new tasks; ``unique_key`` of a live task gives that task's id instead of a second row."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def insert(self, tasks: Sequence[NewTask]) -> list[int]:
+        """Write the tasks in one transaction of our own and return their ids, in order."""
+        _check(tasks, self.database.dialect)
+        written: list[int] = []
+
+        def work(connection: Connection) -> list[int]:
+            written[:] = _insert(connection, tasks, self.database.dialect)
+            return written
+
+        try:
+            return self.database.write(work)
+        except CommitUnknown:
+            return written if self._stand(written) else self.database.write(work)
+
+    def _stand(self, ids: Sequence[int]) -> bool:
+        """Whether a COMMIT whose reply was lost came through; waits for it by the lock on its rows."""
+        text, parameters = self.database.text(sql.WRITTEN), {"ids": sorted(set(ids))}
+        return self.database.write(lambda c: c.execute(text, parameters).scalar()) == len(parameters["ids"])
+
+    def insert_joined(self, connection: Connection, tasks: Sequence[NewTask]) -> list[int]:
+        """Write the tasks on the caller's connection: they exist if and only if the caller commits.
+
+        Nothing is repeated or reconnected, and errors go up: after a deadlock the caller's own work is gone too.
+        """
+        dialect = _foreign(connection)
+        _check(tasks, dialect)
+        return _insert(connection, tasks, dialect)
+
+
+def _foreign(connection: Connection) -> Dialect:
+    """How to speak on a connection of the caller's, through whatever driver."""
+    if connection.dialect.name == "sqlite":
+        return ForeignSQLite()
+    if connection.dialect.name not in {"mysql", "mariadb"}:
+        raise InputError("connection", f"is to {connection.dialect.name}; the task center is not there")
+    dialect = MySQL()
+    if connection.dialect.paramstyle == "qmark":
+        dialect.mark, dialect.instant_mark = "?", "FROM_UNIXTIME(?)"
+    return dialect
+
+
+def _check(tasks: Sequence[NewTask], dialect: Dialect) -> None:
+    """Refuse by name what the database cannot hold."""
+    now = utc_now()
+    for task in tasks:
+        field = "at" if task.cron_expr is None else "cron"
+        if task.plan_next_run_at is None:
+            _check_instant("delay", _after(now, task.delay, dialect.last), dialect)
+        else:
+            _check_instant(field, task.plan_next_run_at, dialect)
+        if task.expires_at is not None:
+            _check_instant("expires_at", task.expires_at, dialect)
+
+
+def _after(now: datetime, delay: float, last: datetime) -> datetime:
+    room = (last - now).total_seconds()
+    return now + seconds(delay) if delay <= room else last + seconds(1)
+
+
+def _check_instant(field: str, value: datetime, dialect: Dialect) -> None:
+    if not EPOCH < value <= dialect.last:
+        raise InputError(
+            field, f"{value.isoformat()} is outside 1970 … {iso(dialect.last)}, which the database can hold"
+        )
+
+
+def _insert(connection: Connection, tasks: Sequence[NewTask], dialect: Dialect) -> list[int]:
+    token = new_token()
+    ids: dict[int, int] = {}
+    for group in _groups(tasks):
+        rows = [tasks[index] for index in group]
+        keyed = rows[0].unique_key is not None
+        found = (
+            _insert_keyed(connection, rows, dialect, token)
+            if keyed
+            else _insert_plain(connection, rows, dialect, token)
+        )
+        ids.update(zip(group, found, strict=True))
+        _remember_schedules(connection, dialect, rows, found)
+    return [ids[index] for index in range(len(tasks))]
+
+
+def _groups(tasks: Sequence[NewTask]) -> Iterator[list[int]]:
+    """Indexes of tasks that go into one statement: alike in shape, bounded in rows and bytes."""
+    shapes: dict[tuple[bool, bool], list[int]] = {}
+    for index, task in enumerate(tasks):
+        shapes.setdefault((task.unique_key is not None, task.plan_next_run_at is None), []).append(index)
+    for indexes in shapes.values():
+        group: list[int] = []
+        size = 0
+        for index in indexes:
+            weight = len(tasks[index].payload.encode("utf-8", "surrogatepass"))
+            if group and (len(group) >= ROWS_PER_STATEMENT or size + weight > BYTES_PER_STATEMENT):
+                yield group
+                group, size = [], 0
+            group.append(index)
+            size += weight
+        yield group
+
+
+def _run(
+    connection: Connection, rows: Sequence[NewTask], dialect: Dialect, token: str, skip_taken: bool
+) -> int:
+    due_now = rows[0].plan_next_run_at is None
+    statement = sql.insert(dialect, len(rows), due_now, skip_taken)
+    parameters: list[object] = []
+    for task in rows:
+        parameters += sql.values(task, token, _instants(task, dialect, due_now))
+    return int(connection.exec_driver_sql(statement, tuple(parameters)).lastrowid or 0)
+
+
+def _instants(task: NewTask, dialect: Dialect, due_now: bool) -> dict[str, Any]:
+    periodic = task.cron_expr is not None
+    return {
+        "plan_next_run_at": task.delay if due_now else dialect.insert_instant(task.plan_next_run_at),
+        "occurrence_at": dialect.insert_instant(task.plan_next_run_at if periodic else None),
+        "next_fire_at": dialect.insert_instant(task.next_fire_at and min(task.next_fire_at, dialect.last)),
+        "expires_at": dialect.insert_instant(task.expires_at),
+    }
+
+
+def _remember_schedules(
+    connection: Connection, dialect: Dialect, rows: Sequence[NewTask], ids: Sequence[int]
+) -> None:
+    """The planner knows periodic tasks by these rows."""
+    text = dialect.render(sql.REMEMBER_SCHEDULE)
+    text = text.replace(":task_id", dialect.mark).replace(":digest", dialect.mark)
+    for task, task_id in zip(rows, ids, strict=True):
+        if task.cron_expr is not None and task.timezone is not None:
+            schedule = parse(task.cron_expr, task.timezone, gap=task.dst_gap, overlap=task.dst_overlap)
+            connection.exec_driver_sql(text, (task_id, digest(schedule, task.misfire)))
+
+
+def _insert_plain(connection: Connection, rows: Sequence[NewTask], dialect: Dialect, token: str) -> list[int]:
+    last = _run(connection, rows, dialect, token, skip_taken=False)
+    if len(rows) == 1:
+        return [last]
+    first = dialect.first_id(last, len(rows))
+    found = _ids(connection, dialect, first, token, len(rows))
+    if len(found) != len(rows):
+        raise StoreError(
+            f"{len(rows)} tasks were written but {len(found)} were read back; nothing was committed"
+        )
+    return found
+
+
+def _ids(connection: Connection, dialect: Dialect, first: int, token: str, rows: int) -> list[int]:
+    text = dialect.render(sql.IDS_OF_BATCH)
+    for name in (":first", ":token", ":n"):
+        text = text.replace(name, dialect.mark)
+    return [row[0] for row in connection.exec_driver_sql(text, (first, token, rows))]
+
+
+def _insert_keyed(connection: Connection, rows: Sequence[NewTask], dialect: Dialect, token: str) -> list[int]:
+    """Insert those whose key is free; a key that was freed between our look and our insert is tried again."""
+    pending: dict[str | None, NewTask] = {}
+    for task in rows:
+        pending.setdefault(task.unique_key, task)
+    holders: dict[str | None, int] = {}
+    for _ in range(KEY_ATTEMPTS):
+        _run(connection, list(pending.values()), dialect, token, skip_taken=True)
+        holders.update(_holders(connection, dialect, list(pending)))
+        pending = {key: task for key, task in pending.items() if key not in holders}
+        if not pending:
+            return [holders[task.unique_key] for task in rows]
+    raise StoreError(
+        f"unique_key {next(iter(pending))!r}: taken and freed again {KEY_ATTEMPTS} times; try again"
+    )
+
+
+def _holders(connection: Connection, dialect: Dialect, keys: Sequence[str | None]) -> dict[str | None, int]:
+    marks = "(" + ", ".join([dialect.mark] * len(keys)) + ")"
+    text = dialect.render(sql.HOLDERS_OF_KEYS).replace(":keys", marks)
+    return {key: task_id for task_id, key in connection.exec_driver_sql(text, tuple(keys))}

@@ -1,0 +1,344 @@
+"""The first schema: task center, runs, occurrences, nodes, samples; with room for what comes later."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import mysql
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+LIVE_KEY = "CASE WHEN status IN (0, 1, 2, 4, 7) THEN unique_key END"
+
+
+def is_mysql() -> bool:
+    return op.get_bind().dialect.name in {"mysql", "mariadb"}
+
+
+def name(length: int) -> sa.types.TypeEngine[str]:
+    """Text that is compared byte by byte: upper and lower case differ, and so do ``a`` and ``a `` with a space."""
+    mariadb = is_mysql() and getattr(op.get_bind().dialect, "is_mariadb", False)
+    collation = "utf8mb4_nopad_bin" if mariadb else "utf8mb4_0900_bin"
+    exact = mysql.VARCHAR(length, charset="utf8mb4", collation=collation)
+    return sa.String(length).with_variant(exact, "mysql", "mariadb")
+
+
+def big_id() -> sa.types.TypeEngine[int]:
+    unsigned = mysql.BIGINT(unsigned=True)
+    return sa.BigInteger().with_variant(unsigned, "mysql", "mariadb").with_variant(sa.Integer(), "sqlite")
+
+
+def tiny() -> sa.types.TypeEngine[int]:
+    return sa.SmallInteger().with_variant(mysql.TINYINT(unsigned=True), "mysql", "mariadb")
+
+
+def count() -> sa.types.TypeEngine[int]:
+    return sa.Integer().with_variant(mysql.INTEGER(unsigned=True), "mysql", "mariadb")
+
+
+def medium_text() -> sa.types.TypeEngine[str]:
+    return sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+
+
+class Instant(sa.types.UserDefinedType[str]):
+    """An instant: TIMESTAMP(6) on MySQL and MariaDB, UTC text ``YYYY-MM-DD HH:MM:SS.ffffff`` on SQLite."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "TIMESTAMP(6) NULL" if is_mysql() else "TEXT"
+
+
+def instant(column: str) -> sa.Column[str]:
+    return sa.Column(column, Instant(), nullable=True, server_default=sa.text("NULL") if is_mysql() else None)
+
+
+def stamp(column: str, *, on_update: bool = False) -> sa.Column[str]:
+    """An instant that is always there and that the database fills in."""
+    if not is_mysql():
+        now = "(strftime('%Y-%m-%d %H:%M:%f', 'now'))"
+        return sa.Column(column, Instant(), nullable=False, server_default=sa.text(now))
+    now = "CURRENT_TIMESTAMP(6)" + (" ON UPDATE CURRENT_TIMESTAMP(6)" if on_update else "")
+    kind = mysql.TIMESTAMP(fsp=6)
+    return sa.Column(column, kind, nullable=False, server_default=sa.text(now))
+
+
+def instant_checks(*columns: str) -> list[sa.CheckConstraint]:
+    """SQLite compares instants as text and takes any, so another notation and no instant at all are refused."""
+    if is_mysql():
+        return []
+    shape = (
+        "{0} IS NULL OR strftime('%Y-%m-%d %H:%M:%S', substr({0}, 1, 19)) IS substr({0}, 1, 19) AND "
+        "(substr({0}, 20) = '' OR substr({0}, 20) GLOB '.[0-9]*' AND length({0}) <= 26 "
+        "AND substr({0}, 21) NOT GLOB '*[^0-9]*')"
+    )
+    return [sa.CheckConstraint(shape.format(column), name=f"ck_{column}_shape") for column in columns]
+
+
+def whole_checks(*columns: str) -> list[sa.CheckConstraint]:
+    """SQLite stores text and fractions in an INTEGER column: refused there, as MySQL does by itself."""
+    if is_mysql():
+        return []
+    return [sa.CheckConstraint(f"typeof({c}) = 'integer'", name=f"ck_{c}_whole") for c in columns]
+
+
+def payload() -> sa.Column[str]:
+    default = sa.text("('{}')") if is_mysql() else sa.text("'{}'")
+    kind = sa.Text().with_variant(mysql.JSON(), "mysql", "mariadb")
+    return sa.Column("payload", kind, nullable=False, server_default=default)
+
+
+NEVER_AGAIN = {"task_center", "task_run", "task_action"}
+"""Tables whose ids are not given twice, not even when the newest row was deleted: a message may still name it."""
+
+
+def table(title: str, *parts: sa.schema.SchemaItem) -> None:
+    op.create_table(
+        title,
+        *parts,
+        mysql_engine="InnoDB",
+        mysql_charset="utf8mb4",
+        mariadb_engine="InnoDB",
+        mariadb_charset="utf8mb4",
+        sqlite_autoincrement=title in NEVER_AGAIN,
+    )
+
+
+def upgrade() -> None:
+    create_task_center()
+    create_task_run()
+    create_periodic()
+    create_nodes()
+    create_small_tables()
+
+
+def create_task_center() -> None:
+    zero, null_name = sa.text("0"), {"nullable": True}
+    table(
+        "task_center",
+        sa.Column("id", big_id(), primary_key=True, autoincrement=True),
+        sa.Column("task_code", name(64), nullable=False),
+        sa.Column("task_type", tiny(), nullable=False, server_default=zero),
+        sa.Column("queue", name(64), nullable=False, server_default=""),
+        payload(),
+        sa.Column("cron_expr", name(100), **null_name),
+        sa.Column("timezone", name(64), **null_name),
+        sa.Column("misfire", name(8), nullable=False, server_default="once"),
+        sa.Column("dst_gap", name(8), nullable=False, server_default="after"),
+        sa.Column("dst_overlap", name(8), nullable=False, server_default="first"),
+        sa.Column("priority", tiny(), nullable=False, server_default=sa.text("5")),
+        sa.Column("delay", count(), nullable=False, server_default=zero),
+        sa.Column("timeout", count(), nullable=False, server_default=sa.text("300")),
+        sa.Column("max_retry", tiny(), nullable=False, server_default=sa.text("3")),
+        sa.Column("retry_count", tiny(), nullable=False, server_default=zero),
+        sa.Column("retry_delays", name(100), **null_name),
+        sa.Column("lost_count", count(), nullable=False, server_default=zero),
+        sa.Column("status", tiny(), nullable=False, server_default=zero),
+        instant("plan_next_run_at"),
+        instant("occurrence_at"),
+        sa.Column("occurrence_attempt", count(), nullable=True),
+        instant("next_fire_at"),
+        sa.Column("attempt", count(), nullable=False, server_default=zero),
+        instant("dispatched_at"),
+        sa.Column("list_name", name(80), **null_name),
+        sa.Column("token", name(32), **null_name),
+        sa.Column("worker_id", name(120), **null_name),
+        instant("claimed_at"),
+        sa.Column("suspect", tiny(), nullable=False, server_default=zero),
+        sa.Column("unique_key", name(190), **null_name),
+        sa.Column("live_key", name(190), sa.Computed(LIVE_KEY, persisted=True), nullable=True),
+        sa.Column("held_reason", name(190), **null_name),
+        instant("held_at"),
+        sa.Column("limit_key", name(190), **null_name),
+        sa.Column("batch_id", big_id(), nullable=True),
+        sa.Column("waits_for", big_id(), nullable=True),
+        instant("expires_at"),
+        instant("cancel_requested_at"),
+        sa.Column("payload_key_id", name(32), **null_name),
+        sa.Column("trace_id", name(64), **null_name),
+        sa.Column("progress", sa.Float(), nullable=True),
+        sa.Column("progress_text", sa.String(190), nullable=True),
+        sa.Column("result", medium_text(), nullable=True),
+        instant("last_run_at"),
+        sa.Column("last_result", sa.Text(), nullable=True),
+        stamp("created_at"),
+        stamp("updated_at", on_update=True),
+        sa.CheckConstraint("task_code <> ''", name="ck_task_code"),
+        sa.CheckConstraint("task_type IN (0, 1, 2)", name="ck_task_type"),
+        sa.CheckConstraint("status BETWEEN 0 AND 7", name="ck_status"),
+        sa.CheckConstraint("priority BETWEEN 0 AND 9", name="ck_priority"),
+        sa.CheckConstraint("timeout >= 1", name="ck_timeout"),
+        sa.CheckConstraint("delay >= 0 AND attempt >= 0 AND lost_count >= 0", name="ck_not_negative"),
+        sa.CheckConstraint("max_retry BETWEEN 0 AND 255 AND retry_count BETWEEN 0 AND 255", name="ck_retries"),
+        sa.CheckConstraint("task_type <> 1 OR cron_expr IS NOT NULL", name="ck_periodic_has_cron"),
+        sa.CheckConstraint("task_type <> 1 OR status NOT IN (3, 5)", name="ck_periodic_goes_on"),
+        sa.CheckConstraint(
+            "status <> 1 OR (dispatched_at IS NOT NULL AND attempt >= 1 AND list_name IS NOT NULL)",
+            name="ck_dispatched_is_somewhere",
+        ),
+        sa.CheckConstraint(
+            "status <> 2 OR (worker_id IS NOT NULL AND claimed_at IS NOT NULL)", name="ck_running_has_owner"
+        ),
+        sa.CheckConstraint("status <> 7 OR held_reason IS NOT NULL", name="ck_held_has_reason"),
+        sa.CheckConstraint("misfire IN ('once', 'skip', 'all')", name="ck_misfire"),
+        sa.CheckConstraint("dst_gap IN ('after', 'skip')", name="ck_dst_gap"),
+        sa.CheckConstraint("dst_overlap IN ('first', 'second', 'both')", name="ck_dst_overlap"),
+        *([] if is_mysql() else [sa.CheckConstraint("json_valid(payload)", name="ck_payload_json")]),
+        *instant_checks("plan_next_run_at", "expires_at", "occurrence_at", "next_fire_at", "created_at"),
+        *whole_checks("priority", "delay", "timeout", "max_retry", "retry_count", "attempt"),
+    )
+    op.create_index("ix_dispatch", "task_center", ["status", "queue", "priority", "plan_next_run_at"])
+    op.create_index("uq_live_key", "task_center", ["live_key"], unique=True)
+
+
+def create_task_run() -> None:
+    table(
+        "task_run",
+        sa.Column("id", big_id(), primary_key=True, autoincrement=True),
+        sa.Column("task_id", big_id(), nullable=False),
+        sa.Column("attempt", count(), nullable=False),
+        sa.Column("task_code", name(64), nullable=False),
+        sa.Column("queue", name(64), nullable=False),
+        sa.Column("outcome", name(16), nullable=False),
+        sa.Column("worker_id", name(120), nullable=True),
+        sa.Column("host", sa.String(100), nullable=True),
+        sa.Column("pid", sa.Integer(), nullable=True),
+        instant("dispatched_at"),
+        instant("started_at"),
+        stamp("finished_at"),
+        sa.Column("runtime_ms", sa.BigInteger(), nullable=True),
+        instant("occurrence_at"),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("traceback", sa.Text(), nullable=True),
+        sa.Column("fingerprint", name(32), nullable=True),
+        sa.CheckConstraint("attempt >= 1", name="ck_run_attempt"),
+        sa.CheckConstraint(
+            "outcome IN ('success', 'failed', 'timeout', 'lost', 'superseded', 'cancelled', 'handed_back', 'given_up')",
+            name="ck_run_outcome",
+        ),
+    )
+    op.create_index("uq_run_attempt", "task_run", ["task_id", "attempt"], unique=True)
+    op.create_index("ix_run_finished", "task_run", ["finished_at"])
+
+
+def create_periodic() -> None:
+    planned = mysql.TIMESTAMP(fsp=6) if is_mysql() else Instant()
+    table(
+        "task_occurrence",
+        sa.Column("task_id", big_id(), primary_key=True, autoincrement=False),
+        sa.Column("planned_at", planned, primary_key=True, server_default=_epoch()),
+        sa.Column("state", name(16), nullable=False, server_default="planned"),
+        sa.Column("reason", sa.String(100), nullable=True),
+        instant("fired_at"),
+        sa.Column("late_s", sa.Float(), nullable=True),
+        sa.Column("attempt", count(), nullable=True),
+        sa.Column("outcome", name(16), nullable=True),
+        sa.CheckConstraint("state IN ('planned', 'fired', 'skipped', 'missed')", name="ck_occurrence_state"),
+        sa.CheckConstraint("state <> 'fired' OR fired_at IS NOT NULL", name="ck_fired_has_instant"),
+    )
+    op.create_index("ix_occurrence_state", "task_occurrence", ["state", "planned_at"])
+    table(
+        "task_schedule",
+        sa.Column("task_id", big_id(), primary_key=True, autoincrement=False),
+        sa.Column("digest", name(64), nullable=False),
+        instant("planned_until"),
+        stamp("updated_at", on_update=True),
+    )
+
+
+def _epoch() -> sa.TextClause | None:
+    """MariaDB gives a TIMESTAMP without a default one of its own, which strict mode refuses: state one."""
+    return sa.text("'1970-01-01 00:00:01.000000'") if is_mysql() else None
+
+
+def create_nodes() -> None:
+    table(
+        "task_worker",
+        sa.Column("worker_id", name(120), primary_key=True),
+        sa.Column("host", sa.String(100), nullable=False),
+        sa.Column("pid", sa.Integer(), nullable=False),
+        sa.Column("queues", sa.Text(), nullable=False),
+        sa.Column("processes", sa.Integer(), nullable=False, server_default=sa.text("0")),
+        stamp("started_at"),
+        stamp("heartbeat_at"),
+        sa.Column("heartbeat_count", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        instant("last_progress_at"),
+        sa.Column("busy", sa.Integer(), nullable=False, server_default=sa.text("0")),
+        sa.Column("processed", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        sa.Column("failed", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        sa.Column("dropped", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        sa.Column("retries", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        sa.Column("rss_bytes", sa.BigInteger(), nullable=True),
+        sa.Column("cpu_percent", sa.Float(), nullable=True),
+        sa.Column("children", medium_text(), nullable=True),
+        sa.Column("tasks", medium_text(), nullable=True),
+        sa.Column("stacks", medium_text(), nullable=True),
+        sa.Column("restart_requested_at", Instant(), nullable=True),
+        instant("stopped_at"),
+    )
+    table(
+        "task_scheduler",
+        sa.Column("scheduler_id", name(120), primary_key=True),
+        sa.Column("host", sa.String(100), nullable=False),
+        sa.Column("pid", sa.Integer(), nullable=False),
+        stamp("started_at"),
+        stamp("heartbeat_at"),
+        sa.Column("heartbeat_count", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        instant("last_scan_at"),
+        sa.Column("scans", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        sa.Column("dispatched", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        sa.Column("retries", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        sa.Column("clock_offset_ms", sa.Float(), nullable=True),
+        sa.Column("tzdata_version", name(32), nullable=True),
+        instant("stopped_at"),
+    )
+
+
+def create_small_tables() -> None:
+    sampled = mysql.TIMESTAMP(fsp=6) if is_mysql() else Instant()
+    table(
+        "task_sample",
+        sa.Column("sampled_at", sampled, primary_key=True, server_default=_epoch()),
+        sa.Column("queue", name(64), primary_key=True),
+        sa.Column("due", sa.BigInteger(), nullable=False),
+        sa.Column("queued", sa.BigInteger(), nullable=True),
+        sa.Column("running", sa.BigInteger(), nullable=False),
+        sa.Column("retrying", sa.BigInteger(), nullable=False),
+        sa.Column("held", sa.BigInteger(), nullable=False),
+        sa.Column("oldest_age_s", sa.Float(), nullable=True),
+        sa.Column("finished", sa.BigInteger(), nullable=False),
+        sa.Column("failed", sa.BigInteger(), nullable=False),
+    )
+    table(
+        "task_lease",
+        sa.Column("name", name(32), primary_key=True),
+        sa.Column("holder", name(120), nullable=False),
+        sa.Column("fence", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        stamp("expires_at"),
+    )
+    table(
+        "task_action",
+        sa.Column("id", big_id(), primary_key=True, autoincrement=True),
+        stamp("at"),
+        sa.Column("actor", sa.String(100), nullable=False),
+        sa.Column("action", name(32), nullable=False),
+        sa.Column("task_id", big_id(), nullable=True),
+        sa.Column("detail", sa.Text(), nullable=True),
+    )
+    op.create_index("ix_action_task", "task_action", ["task_id"])
+    table(
+        "task_installation",
+        sa.Column("name", name(32), primary_key=True),
+        sa.Column("value", sa.String(190), nullable=False),
+    )
+
+
+def downgrade() -> None:
+    for title in (
+        "task_installation task_action task_lease task_sample task_scheduler task_worker "
+        "task_schedule task_occurrence task_run task_center"
+    ).split():
+        op.drop_table(title)

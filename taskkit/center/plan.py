@@ -1,0 +1,253 @@
+"""The planner's verbs: adopt rows that others inserted, keep occurrences written ahead, apply misfire policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy.engine import Connection, Row
+
+from taskkit.center.database import Database
+from taskkit.center.occurrences import plan_ahead, settle
+from taskkit.center.statements import planning as sql
+from taskkit.clock import seconds
+from taskkit.cron import Schedule
+from taskkit.errors import CronError, InputError
+from taskkit.model import DueList
+from taskkit.planning import NextUp, ahead, catch_up, digest, first, schedule_of
+from taskkit.states import Move, OccurrenceState, Status, TaskType, sources, target
+
+CHUNK = 500
+SETTLE_AFTER = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRules:
+    """What the planner needs from the settings."""
+
+    default_zone: str = "UTC"
+    default_queue: str | None = None
+    misfire_grace: float = 60.0
+    ahead_hours: float = 24.0
+    ahead_most: int = 100
+
+
+class PlanDesk:
+    """Writes occurrences by the calendar and moves periodic tasks by compare-and-set on ``occurrence_at``."""
+
+    def __init__(self, database: Database, rules: PlanRules) -> None:
+        self.database = database
+        self.rules = rules
+        self._refill: dict[int, tuple[str, datetime]] = {}
+
+    def adopt(self, lists: Sequence[DueList]) -> int:
+        """Give queue, type and next time to rows that were inserted without them; returns how many."""
+        rows: list[Row[Any]] = []
+        status = {"status": int(Status.PENDING), "n": CHUNK}
+
+        def look(connection: Connection) -> None:
+            rows.extend(connection.execute(self.database.text(sql.UNADOPTED), status))
+            text = self.database.text(sql.UNPLANNED_IN_LIST)
+            for one in lists:
+                if one.queue:
+                    rows.extend(
+                        connection.execute(text, {**status, "queue": one.queue, "priority": one.priority})
+                    )
+
+        self.database.read(look)
+        return sum(self._adopt(row) for row in rows)
+
+    def adopt_ids(self, ids: Sequence[int]) -> int:
+        """Adopt these rows, which a scan met before they were planned."""
+        text, parameters = self.database.text(sql.UNADOPTED_BY_ID), {"ids": sorted(ids), "status": 0}
+        rows = self.database.read(lambda c: c.execute(text, parameters).all())
+        return sum(self._adopt(row) for row in rows)
+
+    def sweep(self) -> int:
+        """One pass over all periodic tasks; returns how many were looked at."""
+        after = seen = 0
+        while True:
+            parameters = {"after": after, "n": CHUNK}
+            rows = self.database.read(
+                lambda c, p=parameters: c.execute(self.database.text(sql.PERIODIC), p).all()
+            )  # type: ignore[misc]
+            for row in rows:
+                self._plan(row)
+            seen += len(rows)
+            if len(rows) < CHUNK:
+                break
+            after = rows[-1].id
+        self._settle_old()
+        self._forget_orphans()
+        return seen
+
+    def plan_ids(self, ids: Sequence[int]) -> None:
+        """Look at these periodic tasks now: a scan met them misfired."""
+        text = self.database.text(sql.PERIODIC_BY_ID)
+        rows = self.database.read(lambda c: c.execute(text, {"ids": sorted(ids)}).all())
+        for row in rows:
+            self._plan(row)
+
+    def _adopt(self, row: Row[Any]) -> bool:
+        try:
+            values = self._adopted(row)
+        except InputError as error:
+            self._set_aside(row.id, f"invalid: {error}")
+            return False
+        schedule = values.pop("schedule", None)
+
+        def write(connection: Connection) -> bool:
+            done = connection.execute(self.database.text(sql.ADOPT), values).rowcount == 1
+            if done and schedule is not None:
+                self._remember(connection, row.id, digest(schedule, row.misfire), None)
+            return done
+
+        return self.database.write(write)
+
+    def _adopted(self, row: Row[Any]) -> dict[str, Any]:
+        bind = self.database.dialect.bind
+        now = self._instant(row.now)
+        values: dict[str, Any] = {
+            "id": row.id,
+            "status": int(Status.PENDING),
+            "queue": row.queue or self.rules.default_queue or row.task_code,
+            "task_type": row.task_type,
+            "timezone": row.timezone,
+            "occurrence_at": None,
+            "next_fire_at": None,
+        }
+        if row.cron_expr is not None:
+            return values | self._adopted_periodic(row, now)
+        planned = self.database.dialect.instant(row.plan_next_run_at)
+        created = self._instant(row.created_at)
+        if planned is not None and planned > created and row.task_type == TaskType.ONE_OFF:
+            values["task_type"] = int(TaskType.TIMED)
+        values["plan"] = bind(planned or created + timedelta(seconds=row.delay))
+        return values
+
+    def _adopted_periodic(self, row: Row[Any], now: datetime) -> dict[str, Any]:
+        bind = self.database.dialect.bind
+        zone = row.timezone or self.rules.default_zone
+        schedule = schedule_of(row.cron_expr, zone, row.dst_gap, row.dst_overlap, zone)
+        up = first(schedule, now)
+        return {
+            "schedule": schedule,
+            "task_type": int(TaskType.PERIODIC),
+            "timezone": zone,
+            "plan": bind(up.occurrence_at),
+            "occurrence_at": bind(up.occurrence_at),
+            "next_fire_at": bind(up.next_fire_at),
+        }
+
+    def _plan(self, row: Row[Any]) -> None:
+        try:
+            schedule = schedule_of(
+                row.cron_expr, row.timezone, row.dst_gap, row.dst_overlap, self.rules.default_zone
+            )
+            self._keep(row, schedule)
+        except CronError as error:
+            self._set_aside(row.id, f"invalid: {error}")
+
+    def _keep(self, row: Row[Any], schedule: Schedule) -> None:
+        now, mark = self._instant(row.now), digest(schedule, row.misfire)
+        edited = row.digest is not None and row.digest != mark
+        up = self._next_up(row, schedule, now, edited)
+        refill = self._refill.get(row.id)
+        if up is None and not edited and refill is not None and refill[0] == mark and now < refill[1]:
+            return
+        fresh = row.digest is None or edited or refill is None or refill[0] != mark or now >= refill[1]
+        planned = ahead(schedule, now, self.rules.ahead_hours, self.rules.ahead_most) if fresh else []
+
+        def write(connection: Connection) -> None:
+            if edited:
+                connection.execute(self.database.text(sql.DROP_PLANNED), {"task_id": row.id})
+            if up is not None and self._move(connection, row, up):
+                settle(connection, self.database, row.id, up.passed, OccurrenceState.SKIPPED, up.reason)
+            if planned:
+                plan_ahead(connection, self.database, row.id, planned)
+                self._remember(connection, row.id, mark, planned[-1])
+
+        self.database.write(write)
+        if planned:
+            self._refill[row.id] = (mark, planned[len(planned) // 2])
+
+    def _next_up(self, row: Row[Any], schedule: Schedule, now: datetime, edited: bool) -> NextUp | None:
+        """Where a waiting task should stand instead of where it stands; None: it is right there."""
+        if row.status != Status.PENDING or row.occurrence_attempt is not None:
+            return None
+        at = self.database.dialect.instant(row.occurrence_at)
+        if at is None:
+            return first(schedule, now) if row.plan_next_run_at is None else None
+        if edited and at > now:
+            return first(schedule, now)
+        if row.next_fire_at is None:
+            return NextUp(at, schedule.next(at))
+        return catch_up(schedule, row.misfire, at, now, seconds(self.rules.misfire_grace))
+
+    def _move(self, connection: Connection, row: Row[Any], up: NextUp) -> bool:
+        """Compare-and-set; a late task keeps its place in the line, one that waits for the future does not."""
+        bind, dialect = self.database.dialect.bind, self.database.dialect
+        now, plan = self._instant(row.now), dialect.instant(row.plan_next_run_at)
+        place = (
+            plan
+            if plan is not None and up.occurrence_at <= now and plan < up.occurrence_at
+            else up.occurrence_at
+        )
+        parameters = {
+            "id": row.id,
+            "statuses": [int(Status.PENDING)],
+            "was": bind(dialect.instant(row.occurrence_at)),
+            "occurrence_at": bind(up.occurrence_at),
+            "next_fire_at": bind(up.next_fire_at),
+            "plan": bind(place),
+        }
+        return bool(connection.execute(self.database.text(sql.MOVE_OCCURRENCE), parameters).rowcount)
+
+    def _remember(self, connection: Connection, task_id: int, mark: str, until: datetime | None) -> None:
+        text = self.database.text(sql.REMEMBER_SQLITE if self.database.sqlite else sql.REMEMBER_MYSQL)
+        parameters = {"task_id": task_id, "digest": mark, "planned_until": self.database.dialect.bind(until)}
+        connection.execute(text, parameters)
+
+    def _set_aside(self, task_id: int, reason: str) -> None:
+        """A task whose row makes no sense is held with the reason; the others go on."""
+        parameters = {
+            "id": task_id,
+            "to": int(target(Move.HOLD)),
+            "statuses": [int(s) for s in sources(Move.HOLD)],
+            "reason": reason[:190],
+        }
+        self.database.write(lambda c: c.execute(self.database.text(sql.SET_ASIDE), parameters))
+
+    def _settle_old(self) -> None:
+        """Planned times that went by without firing, though their task has moved on or is held, are facts too."""
+        text = self.database.text(sql.PLANNED_LONG_AGO)
+        parameters = {"age": SETTLE_AFTER, "n": CHUNK}
+        rows = self.database.read(lambda c: c.execute(text, parameters).all())
+        for row in rows:
+            self._settle_one(row)
+
+    def _settle_one(self, row: Row[Any]) -> None:
+        planned = self._instant(row.planned_at)
+        at = self.database.dialect.instant(row.occurrence_at)
+        if row.status is None or row.status == Status.CANCELLED:
+            state, reason = OccurrenceState.SKIPPED, "the task is gone" if row.status is None else "cancelled"
+        elif row.status == Status.HELD:
+            state, reason = OccurrenceState.SKIPPED, f"held: {row.held_reason}"[:100]
+        elif at is not None and at > planned:
+            state, reason = OccurrenceState.MISSED, "no scheduler fired it in time"
+        else:
+            return
+        self.database.write(lambda c: settle(c, self.database, row.task_id, [planned], state, reason))
+
+    def _forget_orphans(self) -> None:
+        rows = self.database.read(lambda c: c.execute(self.database.text(sql.ORPHANS)).all())
+        if rows:
+            parameters = {"ids": [row.task_id for row in rows]}
+            self.database.write(lambda c: c.execute(self.database.text(sql.FORGET_ORPHANS), parameters))
+
+    def _instant(self, value: object) -> datetime:
+        read = self.database.dialect.instant(value)
+        assert read is not None  # noqa: S101 - these columns are never NULL
+        return read

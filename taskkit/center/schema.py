@@ -1,0 +1,104 @@
+"""Which schema a database has, and bringing it up to date with Alembic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from taskkit.center.database import Database
+from taskkit.center.faults import classify, explain
+from taskkit.errors import SchemaError
+
+HEAD = "0001"
+"""The schema this code was written for; it also runs on the next one (a rolling upgrade)."""
+VERSION_TABLE = "task_schema"
+
+
+def revision(database: Database) -> str | None:
+    """The revision a database has; None when it has no schema of ours."""
+    return database.read(_revision)
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+
+
+def check(database: Database) -> None:
+    """Raise SchemaError unless this code can work on the database's schema."""
+    found = revision(database)
+    if found is None:
+        raise SchemaError("the database has no taskkit schema yet; run `taskkit db upgrade`")
+    if not found.isdecimal():
+        raise SchemaError(f"{VERSION_TABLE} says {found!r}, which no taskkit wrote; restore it from a backup")
+    if found < HEAD:
+        raise SchemaError(f"the schema is {found} and this taskkit needs {HEAD}; run `taskkit db upgrade`")
+    if int(found) > int(HEAD) + 1:
+        raise SchemaError(
+            f"the schema is {found}, too new for this taskkit (made for {HEAD}); upgrade taskkit"
+        )
+
+
+def upgrade(database: Database) -> tuple[str | None, str]:
+    """Bring the schema up to date; returns the revision before and after. Safe to run twice at once."""
+    from alembic import command
+    from alembic.config import Config
+
+    before = revision(database)
+    if before is not None and before >= HEAD:
+        return before, before
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+
+    def run(connection: sa.Connection) -> None:
+        _alone(connection, database.sqlite)
+        _refuse_remains(connection)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+    _run(database, run)
+    return before, HEAD
+
+
+def _run(database: Database, run: Any) -> None:
+    """MySQL commits at every CREATE TABLE, so a repeat would find half a schema: no repeats here."""
+    with database.engine.connect() as connection:
+        transaction = connection.begin()
+        try:
+            run(connection)
+            transaction.commit()
+        except SQLAlchemyError as error:
+            transaction.rollback()
+            raise classify(error, database.sqlite).error(explain(error, database.url)) from error
+        except BaseException:
+            transaction.rollback()
+            raise
+        finally:
+            _release(connection, database.sqlite)
+
+
+def _refuse_remains(connection: sa.Connection) -> None:
+    """Half a schema is what a killed upgrade leaves on MySQL, which has no transactions for CREATE TABLE."""
+    if sa.inspect(connection).has_table("task_center") and _revision(connection) is None:
+        raise SchemaError(
+            f"there is a task_center but no revision in {VERSION_TABLE}: an upgrade was cut short, or a restore left "
+            f"it out; drop the tables task_… if they are empty, or restore {VERSION_TABLE}, and try again"
+        )
+
+
+def _alone(connection: sa.Connection, sqlite: bool) -> None:
+    """Two upgrades at once: the second waits. On SQLite the transaction itself is exclusive."""
+    if not sqlite and connection.execute(sa.text("SELECT GET_LOCK('taskkit_upgrade', 60)")).scalar() != 1:
+        raise SchemaError(
+            "another `taskkit db upgrade` is running on this database; try again when it is done"
+        )
+
+
+def _release(connection: sa.Connection, sqlite: bool) -> None:
+    if not sqlite and not connection.closed and not connection.invalidated:
+        connection.execute(sa.text("SELECT RELEASE_LOCK('taskkit_upgrade')"))
+        connection.rollback()

@@ -1,0 +1,65 @@
+"""Statements by which a scheduler finds due tasks, claims them (0, 4 → 1) and puts them back (1 → 0)."""
+
+LISTS_MYSQL = """
+SELECT status, queue, priority, MIN(plan_next_run_at) AS earliest, NOW(6) AS now
+FROM task_center FORCE INDEX (ix_dispatch)
+WHERE status IN (0, 4) GROUP BY status, queue, priority
+"""
+
+# SQLite has no loose index scan: this walks from the head of one list to the head of the next.
+LISTS_SQLITE = """
+WITH RECURSIVE states(s) AS (VALUES (0), (4)), heads(s, id) AS (
+  SELECT s, (SELECT id FROM task_center WHERE status = s
+             ORDER BY queue, priority, plan_next_run_at LIMIT 1) FROM states
+  UNION ALL
+  SELECT h.s, (SELECT n.id FROM task_center n
+               WHERE n.status = h.s AND (n.queue, n.priority) > (c.queue, c.priority)
+               ORDER BY n.queue, n.priority, n.plan_next_run_at LIMIT 1)
+  FROM heads h JOIN task_center c ON c.id = h.id
+)
+SELECT c.status, c.queue, c.priority,
+       (SELECT MIN(m.plan_next_run_at) FROM task_center m
+        WHERE m.status = c.status AND m.queue = c.queue AND m.priority = c.priority) AS earliest,
+       {now} AS now
+FROM heads h JOIN task_center c ON c.id = h.id
+"""
+
+CANDIDATES = """
+SELECT id, plan_next_run_at FROM task_center {force_dispatch}
+WHERE status = :status AND queue = :queue AND priority = :priority AND plan_next_run_at <= {now}
+ORDER BY plan_next_run_at LIMIT :n OFFSET :skip
+"""
+
+LOCK_DUE = """
+SELECT id, task_code, task_type, queue, priority, status, attempt, plan_next_run_at, occurrence_at,
+       occurrence_attempt, next_fire_at, misfire, cron_expr, expires_at, {now} AS now
+FROM task_center {force_primary}
+WHERE id IN :ids AND status IN :statuses AND plan_next_run_at <= {now}
+ORDER BY id {skip_locked}
+"""
+
+# occurrence_attempt stands before attempt: MySQL assigns from left to right, SQLite from the old row.
+CLAIM_DUE = """
+UPDATE task_center {force_primary} SET
+  status = :to,
+  occurrence_attempt = CASE WHEN task_type = 1 AND occurrence_at IS NOT NULL AND occurrence_attempt IS NULL
+                            THEN attempt + 1 ELSE occurrence_attempt END,
+  attempt = attempt + 1, dispatched_at = :now, token = :token, list_name = {list_name},
+  worker_id = NULL, claimed_at = NULL, updated_at = {now}
+WHERE id IN :ids AND status IN :statuses AND plan_next_run_at <= {now}
+"""
+
+EXPIRE_DUE = """
+UPDATE task_center {force_primary} SET status = :to, last_result = :note, token = NULL, updated_at = {now}
+WHERE id IN :ids AND status IN :statuses
+"""
+
+WON_BY_TOKEN = """
+SELECT id, task_code, attempt, queue, priority, dispatched_at FROM task_center {force_primary}
+WHERE id IN :ids AND status = :status AND token = :token ORDER BY id
+"""
+
+PUT_BACK = """
+UPDATE task_center {force_primary} SET status = :to, token = NULL, updated_at = {now}
+WHERE id IN :ids AND status IN :statuses AND token = :token
+"""

@@ -1,0 +1,106 @@
+"""Statements by which a worker claims tasks (1 → 2) and writes their ends (2 → 0, 3, 4, 5, 6)."""
+
+CLAIM = """
+UPDATE task_center {force_primary} SET
+  status = :to, worker_id = :worker, token = :token, claimed_at = {now}, updated_at = {now}
+WHERE id IN :ids AND status IN :statuses AND attempt = :attempt AND (expires_at IS NULL OR expires_at > {now})
+"""
+
+CLAIM_ANY_ATTEMPT = """
+UPDATE task_center {force_primary} SET
+  status = :to, worker_id = :worker, token = :token, claimed_at = {now}, updated_at = {now}
+WHERE id IN :ids AND status IN :statuses AND (expires_at IS NULL OR expires_at > {now})
+"""
+
+CLAIMED_BY_TOKEN = """
+SELECT id, task_code, attempt, queue, payload, task_type, timeout, max_retry, retry_count, retry_delays,
+       dispatched_at, claimed_at, occurrence_at, cron_expr, timezone, misfire, dst_gap, dst_overlap, trace_id, suspect
+FROM task_center {force_primary}
+WHERE id IN :ids AND status = :status AND token = :token AND worker_id = :worker ORDER BY id
+"""
+
+UNCLAIMED = """
+SELECT id, status, attempt, CASE WHEN expires_at <= {now} THEN 1 ELSE 0 END AS expired
+FROM task_center {force_primary} WHERE id IN :ids
+"""
+
+EXPIRE_QUEUED = """
+UPDATE task_center {force_primary} SET status = :to, last_result = :note, token = NULL, updated_at = {now}
+WHERE id IN :ids AND status IN :statuses AND expires_at <= {now}
+"""
+
+LOCK_HELD = """
+SELECT id, attempt, occurrence_at, next_fire_at, cron_expr, timezone, misfire, dst_gap, dst_overlap,
+       task_type, {now} AS now
+FROM task_center {force_primary}
+WHERE id IN :ids AND status = :status AND worker_id = :worker ORDER BY id {for_update}
+"""
+
+END_COLUMNS = (
+    "id status retry_count delay plan occurrence_at next_fire_at last_result result suspect ended".split()
+)
+
+_ENDS = (
+    ("status", "v.status"),
+    ("retry_count", "v.retry_count"),
+    ("plan_next_run_at", "COALESCE(v.plan, {after(v.delay)}, {c}.plan_next_run_at)"),
+    ("occurrence_at", "CASE WHEN v.plan IS NULL THEN {c}.occurrence_at ELSE v.occurrence_at END"),
+    ("next_fire_at", "CASE WHEN v.plan IS NULL THEN {c}.next_fire_at ELSE v.next_fire_at END"),
+    ("occurrence_attempt", "CASE WHEN v.plan IS NULL THEN {c}.occurrence_attempt END"),
+    ("lost_count", "CASE WHEN v.ended = 1 THEN 0 ELSE {c}.lost_count END"),
+    ("cancel_requested_at", "CASE WHEN v.ended = 1 THEN NULL ELSE {c}.cancel_requested_at END"),
+    ("last_run_at", "{now}"),
+    ("last_result", "v.last_result"),
+    ("result", "v.result"),
+    ("suspect", "v.suspect"),
+    ("token", "NULL"),
+    ("updated_at", "{now}"),
+)
+
+OWN_RUNS = """
+SELECT task_id, attempt, outcome FROM task_run WHERE task_id IN :ids AND worker_id = :worker
+"""
+
+LATE_FINISH = """
+UPDATE task_run SET outcome = :to, started_at = :started_at, finished_at = :finished_at, runtime_ms = :runtime_ms,
+  pid = :pid, error = :error
+WHERE task_id = :task_id AND attempt = :attempt AND outcome = :was
+"""
+
+RUN_COLUMNS = (
+    "task_id attempt task_code queue outcome worker_id host pid dispatched_at started_at finished_at runtime_ms "
+    "occurrence_at error traceback fingerprint"
+).split()
+
+CANCEL_REQUESTED = """
+SELECT id, attempt FROM task_center {force_primary}
+WHERE id IN :ids AND worker_id = :worker AND status = :status AND cancel_requested_at IS NOT NULL
+"""
+
+PROGRESS = """
+UPDATE task_center {force_primary} SET progress = :progress, progress_text = :text, updated_at = {now}
+WHERE id = :id AND attempt = :attempt AND status = :status
+"""
+
+OCCURRENCE_ENDED = """
+UPDATE task_occurrence SET outcome = :outcome WHERE task_id = :task_id AND planned_at = :planned_at
+"""
+
+
+def write_ends(mysql: bool, rows: int, mark: str) -> str:
+    """One UPDATE for the ends of ``rows`` locked tasks, each with values of its own."""
+    prefix, table = ("c.", "c") if mysql else ("", "task_center")
+    ends = ", ".join(f"{prefix}{column} = {value}" for column, value in _ENDS).replace("{c}", table)
+    if mysql:
+        first = "SELECT " + ", ".join(f"{mark} AS {name}" for name in END_COLUMNS)
+        more = " UNION ALL SELECT " + ", ".join([mark] * len(END_COLUMNS))
+        return f"UPDATE task_center c JOIN ({first}{more * (rows - 1)}) v ON c.id = v.id SET {ends}"  # noqa: S608
+    one = "(" + ", ".join([mark] * len(END_COLUMNS)) + ")"
+    values = f"WITH v({', '.join(END_COLUMNS)}) AS (VALUES {', '.join([one] * rows)})"
+    return f"{values} UPDATE task_center SET {ends} FROM v WHERE task_center.id = v.id"  # noqa: S608
+
+
+def insert_runs(rows: int, mark: str) -> str:
+    """INSERT of ``rows`` run rows."""
+    one = "(" + ", ".join([mark] * len(RUN_COLUMNS)) + ")"
+    return f"INSERT INTO task_run ({', '.join(RUN_COLUMNS)}) VALUES {', '.join([one] * rows)}"  # noqa: S608

@@ -1,0 +1,210 @@
+"""The worker's verbs: claim tasks (1 → 2), write their ends (2 → 0, 3, 4, 5, 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.engine import Connection, Row
+
+from taskkit.center.database import Database
+from taskkit.center.ends import Ending, endings, write_run_rows
+from taskkit.center.intake import new_token
+from taskkit.center.occurrences import settle
+from taskkit.center.statements import work as sql
+from taskkit.errors import CommitUnknown
+from taskkit.model import Claimed, Claims, Finish, Message
+from taskkit.states import Move, OccurrenceState, Outcome, Status, sources, target
+
+CLAIMABLE = sorted(int(s) for s in sources(Move.CLAIM))
+ROWS_PER_STATEMENT = 200
+
+
+class WorkDesk:
+    """What one worker does to rows. Every verb is guarded by status, attempt and worker; losing is not an error."""
+
+    def __init__(self, database: Database, worker_id: str, default_zone: str = "UTC") -> None:
+        self.database = database
+        self.worker_id = worker_id
+        self.default_zone = default_zone
+
+    def claim(self, messages: Sequence[Message]) -> Claims:
+        """Move the tasks of these messages to status 2 for this worker; each message gets exactly one answer."""
+        if not messages:
+            return Claims()
+        token = new_token()
+        try:
+            won = self.database.write(lambda c: self._claim(c, messages, token))
+        except CommitUnknown:
+            won = self.database.read(lambda c: self._claimed(c, [m.task_id for m in messages], token))
+        return self._answers(messages, won)
+
+    def finish(self, ends: Sequence[Finish]) -> list[Finish]:
+        """Write the ends of attempts and their run rows in one transaction; returns those that came too late.
+
+        A late one changes nothing but its own run row: the task is another attempt's now.
+        """
+        late: list[Finish] = []
+        for start in range(0, len(ends), ROWS_PER_STATEMENT):
+            part = ends[start : start + ROWS_PER_STATEMENT]
+            try:
+                late += self.database.write(lambda c, part=part: self._finish(c, part))  # type: ignore[misc]
+            except CommitUnknown:
+                late += self.database.write(lambda c, part=part: self._finish(c, part))  # type: ignore[misc]
+        return late
+
+    def cancel_requested(self, ids: Sequence[int]) -> set[tuple[int, int]]:
+        """Those of this worker's running tasks, as (id, attempt), that a person wants to be cancelled."""
+        if not ids:
+            return set()
+        parameters = {"ids": sorted(ids), "worker": self.worker_id, "status": int(Status.RUNNING)}
+        text = self.database.text(sql.CANCEL_REQUESTED)
+        return {(r.id, r.attempt) for r in self.database.read(lambda c: c.execute(text, parameters).all())}
+
+    def progress(self, task_id: int, attempt: int, fraction: float, text: str) -> None:
+        """Write how far a running task says it is; a task that is no longer ours stays as it is."""
+        parameters = {
+            "id": task_id,
+            "attempt": attempt,
+            "status": int(Status.RUNNING),
+            "progress": fraction,
+            "text": text[:190],
+        }
+        self.database.write(lambda c: c.execute(self.database.text(sql.PROGRESS), parameters))
+
+    def _claim(self, connection: Connection, messages: Sequence[Message], token: str) -> list[Claimed]:
+        by_attempt: dict[int | None, set[int]] = {}
+        for message in messages:
+            by_attempt.setdefault(message.attempt, set()).add(message.task_id)
+        for attempt, ids in sorted(by_attempt.items(), key=lambda item: min(item[1])):
+            template = sql.CLAIM_ANY_ATTEMPT if attempt is None else sql.CLAIM
+            parameters = {
+                "ids": sorted(ids),
+                "statuses": CLAIMABLE,
+                "to": int(target(Move.CLAIM)),
+                "worker": self.worker_id,
+                "token": token,
+            }
+            if attempt is not None:
+                parameters["attempt"] = attempt
+            connection.execute(self.database.text(template), parameters)
+        return self._claimed(connection, [m.task_id for m in messages], token)
+
+    def _claimed(self, connection: Connection, ids: Sequence[int], token: str) -> list[Claimed]:
+        parameters = {
+            "ids": sorted(set(ids)),
+            "status": int(Status.RUNNING),
+            "token": token,
+            "worker": self.worker_id,
+        }
+        rows = connection.execute(self.database.text(sql.CLAIMED_BY_TOKEN), parameters)
+        return [self._read(row) for row in rows]
+
+    def _read(self, row: Row[Any]) -> Claimed:
+        values = dict(row._mapping)
+        for name in "dispatched_at", "claimed_at", "occurrence_at":
+            values[name] = self.database.dialect.instant(values[name])
+        values["suspect"] = bool(values["suspect"])
+        return Claimed(**values)
+
+    def _answers(self, messages: Sequence[Message], won: list[Claimed]) -> Claims:
+        claims = Claims(won=won)
+        taken = {(task.id, task.attempt) for task in won}
+        attempts = {task.id: task.attempt for task in won}
+        left = []
+        for message in messages:
+            key = (message.task_id, message.attempt or attempts.get(message.task_id, 0))
+            if key in taken:
+                taken.discard(key)
+            else:
+                left.append(message)
+        if left:
+            self._explain(left, claims)
+        return claims
+
+    def _explain(self, left: list[Message], claims: Claims) -> None:
+        """Why these messages won nothing: no such row, expired, or somebody else's."""
+        parameters = {"ids": sorted({m.task_id for m in left})}
+        rows = self.database.read(lambda c: c.execute(self.database.text(sql.UNCLAIMED), parameters).all())
+        known = {row.id: row for row in rows}
+        for message in left:
+            row = known.get(message.task_id)
+            if row is None:
+                claims.missing.append(message)
+            elif row.expired and row.status == Status.DISPATCHED:
+                claims.expired.append(message)
+            else:
+                claims.duplicates.append(message)
+        self._expire([m.task_id for m in claims.expired])
+
+    def _expire(self, ids: list[int]) -> None:
+        if ids:
+            parameters = {
+                "ids": sorted(ids),
+                "statuses": [int(s) for s in sources(Move.EXPIRE)],
+                "to": int(target(Move.EXPIRE)),
+                "note": "expired before it could start",
+            }
+            self.database.write(lambda c: c.execute(self.database.text(sql.EXPIRE_QUEUED), parameters))
+
+    def _finish(self, connection: Connection, ends: Sequence[Finish]) -> list[Finish]:
+        parameters = {
+            "ids": sorted({end.task.id for end in ends}),
+            "status": int(Status.RUNNING),
+            "worker": self.worker_id,
+        }
+        rows = connection.execute(self.database.text(sql.LOCK_HELD), parameters).all()
+        held = {(row.id, row.attempt): row for row in rows}
+        ours = [end for end in ends if (end.task.id, end.task.attempt) in held]
+        late = [end for end in ends if (end.task.id, end.task.attempt) not in held]
+        if ours:
+            found = endings(self.database, ours, held, self.default_zone)
+            self._write(connection, found)
+            now = self.database.dialect.instant(rows[0].now)
+            assert now is not None  # noqa: S101 - selected as the clock
+            write_run_rows(connection, self.database, ours, self.worker_id, now)
+        return self._too_late(connection, late) if late else []
+
+    def _write(self, connection: Connection, found: Sequence[Ending]) -> None:
+        statement = sql.write_ends(not self.database.sqlite, len(found), "?")
+        parameters = tuple(value for ending in found for value in ending.values)
+        connection.exec_driver_sql(self.database.driver_text(statement), parameters)
+        for ending in found:
+            if ending.occurrence_ended:
+                connection.execute(self.database.text(sql.OCCURRENCE_ENDED), ending.occurrence_ended)
+            if ending.next_up is not None and ending.next_up.passed:
+                settle(
+                    connection, self.database, ending.task_id, ending.next_up.passed,
+                    OccurrenceState.SKIPPED, ending.next_up.reason,
+                )  # fmt: skip
+
+    def _too_late(self, connection: Connection, late: Sequence[Finish]) -> list[Finish]:
+        """Ends whose rows are no longer ours: already written by us (a lost reply), or superseded."""
+        parameters = {"ids": sorted({end.task.id for end in late}), "worker": self.worker_id}
+        rows = connection.execute(self.database.text(sql.OWN_RUNS), parameters).all()
+        outcomes = {(row.task_id, row.attempt): row.outcome for row in rows}
+        refused = []
+        for end in late:
+            known = outcomes.get((end.task.id, end.task.attempt))
+            if known is None or known == Outcome.LOST:
+                refused.append(end)
+                self._superseded(connection, end, known)
+        return refused
+
+    def _superseded(self, connection: Connection, end: Finish, known: str | None) -> None:
+        bind = self.database.dialect.bind
+        if known is None:
+            return
+        learnt: dict[str, Any] = {
+            "to": Outcome.SUPERSEDED.value,
+            "was": Outcome.LOST.value,
+            "task_id": end.task.id,
+            "attempt": end.task.attempt,
+            "started_at": bind(end.started_at),
+            "finished_at": bind(end.finished_at or datetime.now(end.task.claimed_at.tzinfo)),
+            "runtime_ms": end.runtime_ms,
+            "pid": end.pid,
+            "error": end.error,
+        }
+        connection.execute(self.database.text(sql.LATE_FINISH), learnt)

@@ -1,0 +1,47 @@
+"""Opening the doors that the settings describe: the task center and the broker, embedded ones included."""
+
+from __future__ import annotations
+
+from taskkit.center import PlanRules, TaskCenter
+from taskkit.embedded import Embedded
+from taskkit.queues import Queue, connect
+from taskkit.settings import Settings
+
+
+def open_center(settings: Settings, *, pool_size: int = 5, upgrade: bool = False) -> TaskCenter:
+    """The task center of these settings; an empty embedded one gets its schema, any other must have it.
+
+    ``upgrade`` lets an existing embedded database of an older taskkit be brought up to date as well.
+    """
+    scheduler = settings.scheduler
+    rules = PlanRules(
+        default_zone=settings.timezone,
+        default_queue=settings.default_queue,
+        misfire_grace=scheduler.misfire_grace_s,
+        ahead_hours=scheduler.plan_ahead_h,
+        ahead_most=scheduler.plan_ahead_max,
+    )
+    center = TaskCenter(settings.sqlalchemy_url(), rules=rules, pool_size=pool_size)
+    if settings.embedded_database and (upgrade or center.schema_revision() is None):
+        center.upgrade_schema()
+    center.check_schema()
+    return center
+
+
+def key_prefix(settings: Settings, center: TaskCenter) -> str:
+    """The prefix of all keys: set, or this installation's id, so that two installations can share one Redis."""
+    if settings.key_prefix is not None:
+        return settings.key_prefix
+    return f"tk:{center.nodes.installation_id()}:"
+
+
+def peek_queue(settings: Settings, center: TaskCenter) -> Queue | None:
+    """The broker for a producer: an embedded one only while somebody runs it."""
+    url = settings.redis_url or Embedded(settings.home).peek()
+    return None if url is None else connect(url, key_prefix(settings, center))
+
+
+def join_queue(settings: Settings, center: TaskCenter, *, strict: bool = False) -> Queue:
+    """The broker for a scheduler or a worker: an embedded one is started, and stopped when the last one leaves."""
+    url = settings.redis_url or Embedded(settings.home).join()
+    return connect(url, key_prefix(settings, center), strict=strict)

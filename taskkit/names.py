@@ -1,0 +1,64 @@
+"""What codes, queues, keys and numbers may look like; everything else is refused by name."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+from zoneinfo import ZoneInfo, available_timezones
+
+from taskkit.errors import CronError, InputError
+
+LONGEST_TIMEOUT = 31_536_000
+LONGEST_DELAY = 10 * 31_536_000
+
+
+def check_name(value: object, field: str, longest: int = 64) -> str:
+    """Text of 1 to ``longest`` letters without white space at its ends or control characters."""
+    if not isinstance(value, str):
+        raise InputError(field, f"must be text, not {type(value).__name__}")
+    if not value:
+        raise InputError(field, "must not be empty")
+    if len(value) > longest:
+        raise InputError(field, f"has {len(value)} letters, at most {longest} fit: {value[:30]!r}…")
+    if value != value.strip():
+        raise InputError(field, f"must not begin or end with white space: {value!r}")
+    if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in value):
+        raise InputError(field, f"must not contain control characters: {value!a}")
+    return value
+
+
+def check_whole(value: object, field: str, lowest: int, highest: int) -> int:
+    """A whole number within bounds; True and 1.0 are not."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(field, f"must be a whole number from {lowest} to {highest}, not {value!r}")
+    if not lowest <= value <= highest:
+        raise InputError(field, f"must be from {lowest} to {highest}, not {value}")
+    return value
+
+
+def check_seconds(value: object, field: str, lowest: float, highest: float) -> float:
+    """A number of seconds within bounds; NaN, infinity and True are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(field, f"must be a number of seconds, not {value!r}")
+    if not lowest <= value <= highest:
+        raise InputError(field, f"must be from {lowest} to {highest} seconds, not {value}")
+    return value
+
+
+def check_zone(value: object, field: str = "timezone") -> str:
+    """The name of a time zone that exists."""
+    name = check_name(value, field)
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise CronError(
+            field, f"there is no time zone {name!r}{suggest(name, available_timezones())}"
+        ) from None
+    return name
+
+
+def suggest(wrong: str, right: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` when something close exists."""
+    close = difflib.get_close_matches(wrong, list(right), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,51 @@
+"""From a URL to a queue; the client library of a broker is loaded only when a URL asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from taskkit.queues.base import Queue
+from taskkit.queues.memory import MemoryQueue, MemoryStore
+from taskkit.queues.order import Order
+from taskkit.queues.url import Target, parse
+
+_stores: dict[tuple[str, str], MemoryStore] = {}
+
+
+def connect(
+    url: str,
+    prefix: str = "",
+    *,
+    strict: bool = False,
+    in_order: bool = False,
+    shards: Mapping[str, int] | None = None,
+    home: int = 0,
+    lmpop: bool = True,
+) -> Queue:
+    """The queue behind ``url``; no connection is made yet. Raises SettingsError for a wrong URL.
+
+    ``strict`` lets the lowest priority wait for ever; ``in_order`` serves queues of one priority in the order
+    given instead of in turn. ``shards`` says how many lists a queue is split into; ``home`` is the shard (modulo
+    that number) that is preferred. ``lmpop`` False keeps to the commands of Redis 6.2.
+    """
+    target = parse(url)
+    order = Order(strict=strict, in_order=in_order, shards=shards, home=home)
+    if target.kind == "memory":
+        return MemoryQueue(_stores.setdefault((target.path, prefix), MemoryStore()), order=order)
+    return _redis(target, prefix, order, lmpop=lmpop)
+
+
+def _redis(target: Target, prefix: str, order: Order, *, lmpop: bool) -> Queue:
+    from taskkit.queues.cluster import ClusterWire
+    from taskkit.queues.dial import dialler
+    from taskkit.queues.redis import RedisQueue
+    from taskkit.queues.trouble import Reporter
+    from taskkit.queues.wire import Exchanger, Wire
+
+    def exchanger() -> Exchanger:
+        if target.kind == "cluster":
+            return ClusterWire(target)
+        return Wire(dialler(target), Reporter(target.address, target.secrets))
+
+    one_slot = target.kind == "cluster"
+    return RedisQueue(exchanger(), exchanger(), prefix, order=order, lmpop=lmpop, one_slot=one_slot)

@@ -1,0 +1,188 @@
+"""A broker's URL, read strictly; nothing here ever shows a password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from taskkit.errors import SettingsError
+
+REDIS_PORT = 6379
+SENTINEL_PORT = 26379
+SCHEMES = (
+    "redis",
+    "rediss",
+    "unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+    "memory",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a broker is and how to be let in."""
+
+    kind: str
+    hosts: tuple[tuple[str, int], ...] = ()
+    path: str = ""
+    db: int = 0
+    master: str = ""
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    sentinel_username: str | None = None
+    sentinel_password: str | None = field(default=None, repr=False)
+    tls: dict[str, Any] | None = None
+
+    @property
+    def address(self) -> str:
+        """The address as messages show it: ``10.0.0.5:6379``, a socket's path, or the master's name."""
+        hosts = ", ".join(host_port(*host) for host in self.hosts)
+        return f"{self.master} by sentinels {hosts}" if self.master else self.path or hosts
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not stand in any message."""
+        return tuple(word for word in (self.password, self.sentinel_password) if word)
+
+
+def host_port(host: str, port: int) -> str:
+    """``10.0.0.5:6379`` or ``[::1]:6379``."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse(url: str) -> Target:
+    """Read a broker's URL; raises SettingsError that says what is wrong and what to write."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its text may quote the password
+        _refuse(
+            "it is not a URL", "write redis://host:6379/0; percent-encode special characters in the password"
+        )
+    if parts.scheme not in SCHEMES:
+        _refuse(f"the scheme is {parts.scheme!r}", f"write one of {', '.join(SCHEMES)}")
+    if parts.fragment:
+        _refuse("there is a '#' in it", "write %23 where the password has one")
+    return _BUILDERS[parts.scheme.removeprefix("rediss+").removeprefix("redis+")](parts, _options(parts))
+
+
+def _redis(parts: SplitResult, options: dict[str, str]) -> Target:
+    hosts = _hosts(parts, REDIS_PORT)
+    if len(hosts) > 1:
+        _refuse("it has several hosts", "write redis+sentinel:// or redis+cluster:// for more than one")
+    return Target("redis", hosts, db=_db(parts.path, options), **_account(parts, options))
+
+
+def _unix(parts: SplitResult, options: dict[str, str]) -> Target:
+    if parts.netloc.rpartition("@")[2] or len(parts.path) < 2:
+        _refuse("the socket's path is missing", "write unix:///run/redis/redis.sock?db=0, with three slashes")
+    return Target("redis", path=unquote(parts.path), db=_db("", options), **_account(parts, options))
+
+
+def _sentinel(parts: SplitResult, options: dict[str, str]) -> Target:
+    master, _, db = parts.path.strip("/").partition("/")
+    if not master:
+        _refuse(
+            "the master's name is missing", "write redis+sentinel://host1:26379,host2:26379/master-name/0"
+        )
+    return Target(
+        "sentinel",
+        _hosts(parts, SENTINEL_PORT),
+        db=_db(db, options),
+        master=unquote(master),
+        sentinel_username=options.get("sentinel_username"),
+        sentinel_password=options.get("sentinel_password"),
+        **_account(parts, options),
+    )
+
+
+def _cluster(parts: SplitResult, options: dict[str, str]) -> Target:
+    if _db(parts.path, options):
+        _refuse("it names a database", "leave the number out: a cluster has only database 0")
+    return Target("cluster", _hosts(parts, REDIS_PORT), **_account(parts, options))
+
+
+def _memory(parts: SplitResult, _options: dict[str, str]) -> Target:
+    return Target("memory", path=parts.netloc + parts.path)
+
+
+_BUILDERS: dict[str, Callable[[SplitResult, dict[str, str]], Target]] = {
+    "redis": _redis,
+    "rediss": _redis,
+    "unix": _unix,
+    "sentinel": _sentinel,
+    "cluster": _cluster,
+    "memory": _memory,
+}
+
+
+def _hosts(parts: SplitResult, default_port: int) -> tuple[tuple[str, int], ...]:
+    text = parts.netloc.rpartition("@")[2]
+    return tuple(_host(part, default_port) for part in text.split(","))
+
+
+def _host(text: str, default_port: int) -> tuple[str, int]:
+    host, bracket, rest = text.rpartition("]")
+    if not bracket:
+        host, _, rest = text.partition(":")
+        rest = f":{rest}" if _ else ""
+    port = rest.removeprefix(":") or str(default_port)
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        _refuse(
+            "a port is not a number from 1 to 65535",
+            "write host:6379, and percent-encode special characters in the password",
+        )
+    return host.removeprefix("[") or "localhost", int(port)
+
+
+def _db(path: str, options: dict[str, str]) -> int:
+    text = path.strip("/") or options.get("db", "0")
+    if not (text.isascii() and text.isdigit()):
+        _refuse("the database is not a number", "write /0 at its end")
+    return int(text)
+
+
+def _account(parts: SplitResult, options: dict[str, str]) -> dict[str, Any]:
+    userinfo = parts.netloc.rpartition("@")[0]
+    username, _, password = userinfo.partition(":")
+    return {
+        "username": unquote(username) or None,
+        "password": unquote(password) or None,
+        "tls": _tls(options) if parts.scheme.startswith("rediss") else None,
+    }
+
+
+_TLS_FILES = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile")
+_OPTIONS = {
+    "db",
+    "sentinel_username",
+    "sentinel_password",
+    "ssl_cert_reqs",
+    "ssl_check_hostname",
+    *_TLS_FILES,
+}
+
+
+def _options(parts: SplitResult) -> dict[str, str]:
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in options:
+        if name not in _OPTIONS:
+            _refuse(f"the option {name!r} is unknown", f"known are {', '.join(sorted(_OPTIONS))}")
+    return options
+
+
+def _tls(options: dict[str, str]) -> dict[str, Any]:
+    check = options.get("ssl_cert_reqs", "required").lower().removeprefix("cert_")
+    if check not in {"none", "optional", "required"}:
+        _refuse(f"ssl_cert_reqs is {check!r}", "write none, optional or required")
+    by_name = options.get("ssl_check_hostname", "true").lower() not in {"0", "false", "no"}
+    files = {name: options[name] for name in _TLS_FILES if name in options}
+    return {"ssl_cert_reqs": check, "ssl_check_hostname": by_name and check != "none", **files}
+
+
+def _refuse(problem: str, advice: str) -> NoReturn:
+    raise SettingsError(f"redis_url: {problem}; {advice}")

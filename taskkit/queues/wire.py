@@ -1,0 +1,105 @@
+"""One connection to Redis: opened when it is needed, dropped after any trouble, one exchange at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import redis
+
+from taskkit.queues.dial import Dial, Link
+from taskkit.queues.trouble import REPLY_ERRORS, STALE, Reporter, Trouble
+
+SLACK_S = 2.0
+"""How much longer than the server a blocking command is waited for."""
+
+Command = tuple[str | bytes | int, ...]
+
+
+class Exchanger(Protocol):
+    """Sends commands together and reads their replies; a trouble stands where there is none."""
+
+    def exchange(self, commands: Sequence[Command], wait: float = 0.0) -> list[Any]: ...
+
+    def close(self) -> None: ...
+
+
+class Wire:
+    """Exchanger over one connection; never sends anything twice."""
+
+    def __init__(self, dial: Dial, reporter: Reporter, *, closed: bool = False) -> None:
+        self._dial = dial
+        self._reporter = reporter
+        self._closed = closed
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+
+    def exchange(self, commands: Sequence[Command], wait: float = 0.0) -> list[Any]:
+        """One reply or trouble per command; ``wait`` is how long the server may block before the first reply."""
+        if self._pid != os.getpid():  # the parent's connection must not be shared by a fork
+            self._begin()
+        with self._lock:
+            if self._closed:
+                return [self._reporter.closed()] * len(commands)
+            try:
+                link = self._ready()
+            except (redis.RedisError, OSError, UnicodeError) as error:
+                return [self._reporter.unreachable(error)] * len(commands)
+            return self._talk(link, commands, wait)
+
+    def _ready(self) -> Link:
+        """A live connection: a cut one is noticed here, before anything is sent over it."""
+        if self._link is not None and _is_stale(self._link):
+            self._drop()
+        if self._link is None:
+            self._link = self._dial()
+        return self._link
+
+    def _talk(self, link: Link, commands: Sequence[Command], wait: float) -> list[Any]:
+        replies: list[Any] = []
+        try:
+            link.send_packed_command(link.pack_commands(commands), check_health=False)
+            if wait and not link.can_read(wait + SLACK_S):
+                raise redis.TimeoutError
+            for _ in commands:
+                replies.append(self._reply(link))
+        except (redis.RedisError, OSError) as error:
+            self._drop()
+            replies += [self._reporter.cut(error)] * (len(commands) - len(replies))
+        except BaseException:  # an interrupt in the middle leaves replies behind that belong to nobody
+            self._drop()
+            raise
+        if any(isinstance(reply, Trouble) and reply.code in STALE for reply in replies):
+            self._drop()
+        return replies
+
+    def _reply(self, link: Link) -> Any:
+        try:
+            return link.read_response(disconnect_on_error=False)
+        except REPLY_ERRORS as error:
+            return self._reporter.reply(error)
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.disconnect()
+
+    def close(self) -> None:
+        """Disconnect for good, after an exchange that is under way."""
+        with self._lock:
+            self._closed = True
+            self._drop()
+
+
+def _is_stale(link: Link) -> bool:
+    """Whether the peer has closed the connection, or bytes lie there that no command asked for."""
+    try:
+        return bool(link.can_read(0))
+    except (redis.RedisError, OSError):
+        return True

@@ -1,0 +1,146 @@
+"""One scan: which lists have due rows and room, claim a batch of them, push it, put back what was refused."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from taskkit.center import Batch, TaskCenter
+from taskkit.clock import iso
+from taskkit.errors import BrokerUnavailable, PushRefused, StoreError
+from taskkit.model import DueList, ListName, Message, Won
+from taskkit.queues import Queue
+from taskkit.settings import Scheduler
+
+log = logging.getLogger("taskkit.scheduler")
+FULL_PAUSE = 0.02
+PRIORITIES = range(10)
+
+
+@dataclass(slots=True)
+class Counters:
+    """What this scheduler has done since it started."""
+
+    scans: int = 0
+    dispatched: int = 0
+    put_back: int = 0
+    last_scan_at: datetime | None = None
+
+
+class Dispatcher:
+    """Moves due tasks from SQL to their lists, by compare-and-set and in batches."""
+
+    def __init__(self, center: TaskCenter, queue: Queue, settings: Scheduler) -> None:
+        self.center, self.queue, self.settings = center, queue, settings
+        self.counters = Counters()
+        self._contended = False
+
+    def scan(self) -> float:
+        """Dispatch one batch; returns the seconds until the next scan is worth while."""
+        lists, now = self.center.dispatch.due_lists()
+        self.counters.scans += 1
+        self.counters.last_scan_at = now or self.counters.last_scan_at
+        if any(not one.queue or one.earliest is None for one in lists) and self.center.plan.adopt(lists):
+            return 0.0
+        due = [one for one in lists if one.due and one.queue]
+        if not due:
+            return self._rest(lists, now)
+        room = self._room(due)
+        if not any(room.values()):
+            return FULL_PAUSE
+        return self._dispatch(due, room) or self._rest(lists, now)
+
+    def _dispatch(self, due: Sequence[DueList], room: Mapping[ListName, int]) -> float | None:
+        """Claim and push one batch; 0.0 when there is more to do at once, None when not."""
+        ids = self._choose(due, room)
+        if not ids:
+            return 0.0 if self._contended else None
+        batch = self.center.dispatch.claim(ids)
+        self._contended = batch.contended > len(ids) // 2
+        self._push(batch, {task_id: place for place, task_id in enumerate(ids)})
+        if batch.unadopted:
+            self.center.plan.adopt_ids(batch.unadopted)
+        if batch.misfired:
+            self.center.plan.plan_ids(batch.misfired)
+        return 0.0 if len(ids) >= self.settings.batch or self._contended or batch.misfired else None
+
+    def _room(self, due: Sequence[DueList]) -> dict[ListName, int]:
+        """How many messages each due list may still take, by its own window and by its queue's."""
+        queues = sorted({one.queue for one in due})
+        depths = self.queue.depth([ListName(queue, p) for queue in queues for p in PRIORITIES])
+        total = {queue: sum(depths[ListName(queue, p)] for p in PRIORITIES) for queue in queues}
+        room = {}
+        for one in due:
+            name = ListName(one.queue, one.priority)
+            free = min(self.settings.window - depths[name], self.settings.queue_window - total[one.queue])
+            room[name] = max(0, free)
+        return room
+
+    def _choose(self, due: Sequence[DueList], room: Mapping[ListName, int]) -> list[int]:
+        """Ids for one batch: by priority, then by time; the lowest priority that waits gets a twentieth of it."""
+        ordered = sorted(due, key=lambda one: (one.priority, one.earliest))
+        chosen: list[int] = []
+        lowest = ordered[-1]
+        if not self.settings.strict_priority and lowest.priority > ordered[0].priority:
+            chosen += self._candidates(lowest, min(room[_name(lowest)], max(1, self.settings.batch // 20)))
+        for one in ordered:
+            left = self.settings.batch - len(chosen)
+            if left <= 0:
+                break
+            known = set(chosen)
+            chosen += [i for i in self._candidates(one, min(left, room[_name(one)])) if i not in known]
+        return chosen
+
+    def _candidates(self, one: DueList, n: int) -> list[int]:
+        """The oldest due ids of a list; after a collision with another scheduler, some further down the list."""
+        if n <= 0:
+            return []
+        skip = random.randrange(3) * n if self._contended else 0
+        found = self.center.dispatch.candidates(one.queue, one.priority, n, skip)
+        if not found and skip:
+            found = self.center.dispatch.candidates(one.queue, one.priority, n)
+        return found
+
+    def _push(self, batch: Batch, places: Mapping[int, int]) -> None:
+        """Ring for what was won; a definite refusal puts its rows back, a doubtful one leaves them to recovery."""
+        if not batch.won:
+            return
+        lists: dict[ListName, list[Won]] = {}
+        for won in sorted(batch.won, key=lambda w: places.get(w.id, 0)):
+            lists.setdefault(ListName(won.queue, won.priority), []).append(won)
+        failed = self._ring(lists)
+        self.counters.dispatched += len(batch.won)
+        for name, error in failed.items():
+            if isinstance(error, PushRefused):
+                back = self.center.dispatch.put_back(lists[name], batch.token)
+                self.counters.put_back += back
+                self.counters.dispatched -= back
+                log.warning(
+                    "list %s:%s refused %s tasks, put back: %s", name.queue, name.priority, back, error
+                )
+            else:
+                n = len(lists[name])
+                log.warning(
+                    "the push of %s tasks to %s:%s is in doubt: %s", n, name.queue, name.priority, error
+                )
+        if any(isinstance(error, PushRefused) for error in failed.values()):
+            raise BrokerUnavailable(str(next(iter(failed.values()))))
+
+    def _ring(self, lists: Mapping[ListName, Sequence[Won]]) -> Mapping[ListName, StoreError]:
+        messages = {
+            name: [Message(w.id, w.task_code, w.attempt, iso(w.dispatched_at) or "") for w in rows]
+            for name, rows in lists.items()
+        }
+        return self.queue.push(messages)
+
+    def _rest(self, lists: Sequence[DueList], now: datetime | None) -> float:
+        """Seconds until the next task is due, at most the poll interval: a plain INSERT wakes nobody."""
+        coming = [(one.earliest - now).total_seconds() for one in lists if one.earliest and now]
+        return max(0.0, min([self.settings.poll_s, *[s for s in coming if s > 0]]))
+
+
+def _name(one: DueList) -> ListName:
+    return ListName(one.queue, one.priority)

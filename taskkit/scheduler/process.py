@@ -1,0 +1,114 @@
+"""The scheduler's process: dispatch in the main thread, planning and heartbeat in threads of their own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+
+from taskkit.center import TaskCenter
+from taskkit.clock import utc_now
+from taskkit.cron import tzdata_version
+from taskkit.errors import BrokerUnavailable, StoreError
+from taskkit.model import SchedulerBeat
+from taskkit.queues import Queue
+from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.service import Stop, Ticker, Troubles, node_id
+from taskkit.settings import Settings
+
+log = logging.getLogger("taskkit.scheduler")
+LEASE_SECONDS = 10.0
+CLOCK_OFFSET_ALARM_MS = 1000.0
+
+
+class SchedulerProcess:
+    """One scheduler: runs until the stop is asked for."""
+
+    def __init__(self, settings: Settings, center: TaskCenter, queue: Queue, stop: Stop) -> None:
+        self.settings, self.center, self.queue, self.stop = settings, center, queue, stop
+        self.id = node_id()
+        self.dispatcher = Dispatcher(center, queue, settings.scheduler)
+        self._scan_troubles, self._ring_troubles = (
+            Troubles("the dispatch scan"),
+            Troubles("waiting for the bell"),
+        )
+        self._tickers = [Ticker("planner", self.plan, stop), Ticker("heartbeat", self.beat, stop)]
+        self._clock_alarmed = False
+
+    def run(self) -> None:
+        """Dispatch until the stop."""
+        self.center.nodes.enter_scheduler(self.id, socket.gethostname(), os.getpid())
+        log.info("scheduler %s is up", self.id)
+        for ticker in self._tickers:
+            ticker.start()
+        while not self.stop.asked:
+            self._wait(self._scan())
+        self._leave()
+
+    def plan(self) -> float:
+        """Plan periodic tasks if this scheduler has the lease, which only saves doing it twice."""
+        if self.center.nodes.take_lease("planner", self.id, LEASE_SECONDS):
+            lists, _ = self.center.dispatch.due_lists()
+            self.center.plan.adopt(lists)
+            self.center.plan.sweep()
+        return self.settings.scheduler.plan_every_s
+
+    def beat(self) -> float:
+        """Write the heartbeat, with the offset of this node's clock from the database's."""
+        before = utc_now()
+        database = self.center.now()
+        offset = (before + (utc_now() - before) / 2 - database).total_seconds() * 1000
+        self._watch_clock(offset)
+        counters = self.dispatcher.counters
+        beat = SchedulerBeat(
+            scheduler_id=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            dispatched=counters.dispatched,
+            scans=counters.scans,
+            last_scan_at=counters.last_scan_at,
+            clock_offset_ms=round(offset, 3),
+            tzdata_version=tzdata_version(),
+            retries=sum(self.center.database.counters.values()),
+        )
+        if not self.center.nodes.beat_scheduler(beat):
+            self.center.nodes.enter_scheduler(self.id, beat.host, beat.pid)
+        return self.settings.scheduler.heartbeat_s
+
+    def _scan(self) -> float:
+        try:
+            rest = self.dispatcher.scan()
+        except StoreError as error:
+            return self._scan_troubles.met(error)
+        self._scan_troubles.over()
+        return rest
+
+    def _wait(self, rest: float) -> None:
+        """Rest, or until a producer rings; without a broker the scan goes on by the clock alone."""
+        if rest <= 0 or self.stop.asked:
+            return
+        try:
+            self.queue.wait_ring(min(rest, self.settings.scheduler.poll_s))
+        except BrokerUnavailable as error:
+            self._ring_troubles.met(error)
+            self.stop.wait(rest)
+        else:
+            self._ring_troubles.over()
+
+    def _watch_clock(self, offset_ms: float) -> None:
+        off = abs(offset_ms) > CLOCK_OFFSET_ALARM_MS
+        if off and not self._clock_alarmed:
+            log.error(
+                "this node's clock is %.0f ms off the database's, which decides; set it right", offset_ms
+            )
+        self._clock_alarmed = off
+
+    def _leave(self) -> None:
+        for ticker in self._tickers:
+            ticker.join(5)
+        try:
+            self.center.nodes.drop_lease("planner", self.id)
+            self.center.nodes.leave_scheduler(self.id)
+        except StoreError as error:
+            log.warning("could not sign off: %s", error)
+        log.info("scheduler %s has stopped", self.id)

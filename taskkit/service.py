@@ -1,0 +1,124 @@
+"""What every process of taskkit is made of: a wish to stop, tickers with threads of their own, a clean end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from taskkit.clock import monotonic
+from taskkit.errors import StoreError, TaskkitError
+
+log = logging.getLogger("taskkit.service")
+LONGEST_PAUSE = 5.0
+
+
+def node_id() -> str:
+    """A name for this process that no other start has: ``host:pid:random``."""
+    host = socket.gethostname().replace(":", "-")[:80]
+    return f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+class Stop:
+    """The wish to stop. The first signal asks for an end in order, the second one ends at once."""
+
+    def __init__(self, at_once: Callable[[], None] | None = None) -> None:
+        self._event = threading.Event()
+        self._at_once = at_once or (lambda: None)
+        self._wakers: list[Callable[[], None]] = []
+
+    def listen(self) -> None:
+        """Take SIGTERM and SIGINT; only in the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._signalled)
+
+    def on_ask(self, waker: Callable[[], None]) -> None:
+        """Call ``waker`` when the wish comes up; it must be safe in a signal handler."""
+        self._wakers.append(waker)
+
+    def ask(self) -> None:
+        """Wish for a stop in order."""
+        self._event.set()
+        for waker in self._wakers:
+            waker()
+
+    @property
+    def asked(self) -> bool:
+        """Whether the process is to stop."""
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Rest for so long, or until a stop is wished for; returns whether it is."""
+        return self._event.wait(seconds)
+
+    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
+        if self._event.is_set():
+            self._at_once()
+            os._exit(1)
+        self.ask()
+
+
+class Troubles:
+    """Says once that something fails and once that it works again, and how long to pause meanwhile."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._count, self._since = what, 0, 0.0
+
+    def met(self, error: Exception) -> float:
+        """Note a failure; returns the seconds to pause: growing, at most 5."""
+        if self._count == 0:
+            self._since = monotonic()
+            log.warning("%s failed and is tried again: %s", self._what, error)
+        self._count += 1
+        return float(min(LONGEST_PAUSE, 0.05 * 2 ** min(self._count, 8)))
+
+    def over(self) -> None:
+        """Note a success."""
+        if self._count:
+            log.warning("%s works again after %.1f s", self._what, monotonic() - self._since)
+        self._count = 0
+
+
+class Ticker:
+    """A thread that calls ``tick() → seconds to rest`` until the stop; trouble with stores pauses it, nothing ends it."""
+
+    def __init__(self, name: str, tick: Callable[[], float], stop: Stop) -> None:
+        self._tick, self._stop = tick, stop
+        self._troubles = Troubles(name)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the last tick to end, at most so long."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._stop.asked:
+            self._stop.wait(self._once())
+
+    def _once(self) -> float:
+        try:
+            rest = self._tick()
+        except StoreError as error:
+            return self._troubles.met(error)
+        except Exception as error:  # a ticker outlives everything; what it meets is shown
+            log.exception("unexpected")
+            return self._troubles.met(error)
+        self._troubles.over()
+        return rest
+
+
+def exit_with(error: TaskkitError) -> int:
+    """Say in one line why a process cannot start; returns the exit code 2."""
+    import sys
+
+    print(f"taskkit: {' '.join(str(error).split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,134 @@
+"""The settings that exist: their names, types, bounds and defaults, in one frozen object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import asdict
+
+from taskkit.settings.urls import redact, sqlalchemy_url
+
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+CountOrNone = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+Period = Annotated[float, Meta(ge=0.01, le=3600)]
+Patience = Annotated[float, Meta(ge=0, le=86_400)]
+Name = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+def usable_cpus() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Scheduler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of the scheduler; seconds end in ``_s``, hours in ``_h``."""
+
+    batch: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+    window: Count = 10_000
+    queue_window: Count = 20_000
+    poll_s: Period = 0.5
+    misfire_grace_s: Annotated[float, Meta(ge=0, le=31_536_000)] = 60.0
+    plan_every_s: Period = 1.0
+    plan_ahead_h: Annotated[float, Meta(ge=0.01, le=8784)] = 24.0
+    plan_ahead_max: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    heartbeat_s: Period = 5.0
+    strict_priority: bool = False
+
+
+class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of the worker; 0 for ``max_tasks_per_child`` or ``max_growth_mib`` means no limit."""
+
+    processes: Annotated[int, Meta(ge=1, le=1024)] = field(default_factory=lambda: min(usable_cpus(), 8))
+    grace_s: Patience = 5.0
+    kill_grace_s: Patience = 2.0
+    heartbeat_s: Period = 5.0
+    prefetch_ms: Annotated[float, Meta(ge=0, le=60_000)] = 50.0
+    max_prefetch: Annotated[int, Meta(ge=1, le=100_000)] = 500
+    async_concurrency: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    threads: Annotated[int, Meta(ge=1, le=1000)] = 1
+    max_tasks_per_child: CountOrNone = 10_000
+    max_growth_mib: CountOrNone = 128
+    strict_queues: bool = False
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of an installation; made by ``Settings.load``. Never shows a password."""
+
+    database_url: str | None = None
+    redis_url: str | None = None
+    home: Path = field(default_factory=lambda: Path.cwd() / ".taskkit")
+    timezone: str = "UTC"
+    app: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    queues: tuple[Name, ...] = ()
+    default_queue: Name | None = None
+    key_prefix: Annotated[str, Meta(max_length=64, pattern=r"^[^{}\s]*$")] | None = None
+    max_payload_bytes: Annotated[int, Meta(ge=2, le=67_108_864)] = 262_144
+    max_result_bytes: Annotated[int, Meta(ge=2, le=16_777_216)] = 65_536
+    log_dir: Path | None = None
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    log_days: Annotated[int, Meta(ge=1, le=3650)] = 14
+    log_format: Literal["auto", "json", "pretty"] = "auto"
+    scheduler: Scheduler = Scheduler()
+    worker: Worker = field(default_factory=Worker)
+
+    @classmethod
+    def load(
+        cls,
+        env: Mapping[str, str] | None = None,
+        file: Path | str | None = None,
+        **overrides: Any,
+    ) -> Settings:
+        """Defaults, then taskkit.toml, then TASKKIT_* of ``env``, then ``overrides``; None leaves a setting alone.
+
+        Overrides are named as in the environment (``worker_processes=2``) or given as ``worker=Worker(…)``.
+        Raises SettingsError, one line, for anything that is unknown or wrong.
+        """
+        from taskkit.settings.sources import load
+
+        return load(os.environ if env is None else env, file, overrides)
+
+    @property
+    def embedded_database(self) -> bool:
+        """Whether the task center is the SQLite file in ``home``."""
+        return self.database_url is None
+
+    @property
+    def embedded_redis(self) -> bool:
+        """Whether the broker is the Valkey server of ``home``."""
+        return self.redis_url is None
+
+    def sqlalchemy_url(self) -> str:
+        """The database's URL as SQLAlchemy wants it."""
+        if self.database_url is None:
+            return f"sqlite:///{self.home.absolute() / 'taskkit.db'}"
+        return sqlalchemy_url(self.database_url)
+
+    def shown(self) -> dict[str, Any]:
+        """The settings for people and bundles: flat names, plain values, no passwords."""
+        flat = {key: value for key, value in asdict(self).items() if not isinstance(value, Struct)}
+        for table in ("scheduler", "worker"):
+            flat |= {f"{table}.{key}": value for key, value in asdict(getattr(self, table)).items()}
+        return {key: _shown(key, value) for key, value in flat.items()}
+
+    def __repr__(self) -> str:
+        """Only what differs from the defaults, without passwords."""
+        plain = Settings().shown()
+        told = (f"{key}={value!r}" for key, value in self.shown().items() if value != plain[key])
+        return f"Settings({', '.join(told)})"
+
+    def __rich_repr__(self) -> Any:
+        yield from self.shown().items()
+
+
+def _shown(key: str, value: Any) -> Any:
+    if key.endswith("_url") and value is not None:
+        return redact(value)
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

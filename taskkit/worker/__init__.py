@@ -1,0 +1,1 @@
+"""Does the work: one parent, many children."""

@@ -1,0 +1,100 @@
+"""``python -m taskkit.worker``: run one worker until it is told to stop."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from taskkit import logs
+from taskkit.doors import join_queue, open_center
+from taskkit.errors import TaskkitError
+from taskkit.names import check_name
+from taskkit.service import Stop, exit_with, node_id
+from taskkit.settings import Settings
+from taskkit.worker.nursery_link import NurseryLink
+from taskkit.worker.process import WorkerProcess
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--app", help="Where your handlers are: package.module:kit. Without it: the built-in ones.")
+@click.option(
+    "--queue", "queues", help="Queues to serve, comma separated (default: all of the app's handlers)."
+)
+@click.option("--processes", type=int, help="How many children run handlers (default: the number of CPUs).")
+@click.option("--grace", type=float, help="Seconds that running tasks get when the worker is stopped (5).")
+@click.option("--config", type=click.Path(path_type=Path), help="A taskkit.toml (default: ./taskkit.toml).")
+@click.option("--home", type=click.Path(path_type=Path), help="Folder of the embedded default (./.taskkit).")
+def main(**options: Any) -> None:
+    """Run one worker: it takes tasks from its queues and runs their handlers in child processes.
+
+    Example: python -m taskkit.worker --app shop.tasks:kit --queue send_email,reports --processes 4
+
+    SIGTERM or Ctrl-C stops it in order: no new task, a grace for running ones, the rest is handed back.
+    A second signal stops it at once.
+    """
+    sys.exit(run(**options))
+
+
+def run(
+    app: str | None,
+    queues: str | None,
+    processes: int | None,
+    grace: float | None,
+    config: Path | None,
+    home: Path | None,
+) -> int:
+    """Run one worker; returns the exit code."""
+    try:
+        overrides = {"app": app, "worker_processes": processes, "worker_grace_s": grace, "home": home}
+        settings = Settings.load(file=config, **overrides)
+        worker_id = node_id()
+        logs.configure(settings, role="worker", worker=worker_id)
+        nursery = NurseryLink(settings.app, settings.worker.threads, worker_id)
+        stop = Stop(at_once=nursery.end)
+        stop.listen()
+        stores = _stores(settings, nursery)
+        serving = _queues(settings, queues, nursery)
+        center = open_center(stores, pool_size=3, upgrade=True)
+        queue = join_queue(stores, center)
+    except TaskkitError as error:
+        return exit_with(error)
+    if settings.app is None:
+        print(
+            "taskkit: no --app given: serving the built-in handlers shell, http and taskkit.noop",
+            file=sys.stderr,
+        )
+    try:
+        WorkerProcess(worker_id, settings.worker, center, queue, nursery, serving, stop).run()
+    finally:
+        queue.close()
+        center.close()
+    return 0
+
+
+def _stores(settings: Settings, nursery: NurseryLink) -> Settings:
+    """Where SQL and Redis are: what the application's own kit says, if it says so."""
+    own = nursery.hello.settings
+    return settings if own is None else msgspec.json.decode(own, type=Settings, dec_hook=_path)
+
+
+def _path(kind: type, value: Any) -> Any:
+    return kind(value)
+
+
+def _queues(settings: Settings, asked: str | None, nursery: NurseryLink) -> list[str]:
+    """The queues to serve: asked for, set, or those of all handlers."""
+    if asked is not None:
+        names = [check_name(name.strip(), "queue") for name in asked.split(",")]
+    elif settings.queues:
+        names = list(settings.queues)
+    else:
+        names = [info.queue or settings.default_queue or info.code for info in nursery.hello.handlers]
+    return list(dict.fromkeys(names))
+
+
+if __name__ == "__main__":
+    main()

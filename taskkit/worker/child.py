@@ -1,0 +1,251 @@
+"""A child: takes jobs from its parent's pipe, runs handlers, and nothing else. It knows neither SQL nor Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from taskkit import errors
+from taskkit.clock import monotonic, parse_instant, utc_now
+from taskkit.context import RunContext
+from taskkit.errors import Interrupted, StoreError, TaskkitError
+from taskkit.kit import Taskkit
+from taskkit.model import NewTask
+from taskkit.producer import Producer
+from taskkit.states import Outcome
+from taskkit.worker import frames
+from taskkit.worker.frames import Answer, Cancel, Done, Enqueue, Finish, Job, Progress, Run
+from taskkit.worker.marks import Marks
+from taskkit.worker.perform import Ended, perform, perform_async
+
+log = logging.getLogger("taskkit.child")
+
+
+class Child:
+    """One child process, from fork to exit."""
+
+    def __init__(self, kit: Taskkit, sock: socket.socket, marks: Marks, threads: int) -> None:
+        self.kit, self.sock, self.marks = kit, sock, marks
+        self.max_result = kit.settings.max_result_bytes
+        self._threads = threads
+        self._unpacker = frames.Unpacker()
+        self._inbox: deque[Any] = deque()
+        self._sending, self._asking = threading.Lock(), threading.Lock()
+        self._answers: deque[Answer] = deque()
+        self._answered = threading.Event()
+        self._busy = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._async: dict[int, asyncio.Task[None]] = {}
+        self._cancelled: dict[int, str] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        kit.producer = PipeProducer(self, kit)
+
+    def run(self) -> None:
+        """Serve until the parent says so or is gone."""
+        signal.signal(signal.SIGTERM, self._interrupt)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while True:
+            frame = self._next()
+            if isinstance(frame, Run):
+                for job in frame.jobs:
+                    self._start(job)
+            elif isinstance(frame, Cancel):
+                self._cancel(frame)
+            elif isinstance(frame, Finish):
+                return
+
+    def send(self, frame: msgspec.Struct) -> None:
+        """Send a frame to the parent; without a parent there is nothing left to do."""
+        try:
+            with self._sending:
+                self.sock.sendall(frames.pack(frame))
+        except OSError:
+            os._exit(1)
+
+    def ask(self, frame: msgspec.Struct) -> Answer:
+        """Send a frame and wait for its answer; jobs that arrive meanwhile wait."""
+        with self._asking:
+            self.send(frame)
+            if self._reader_is_elsewhere():
+                return self._await_answer()
+            while not self._answers:
+                self._receive()
+            return self._answers.popleft()
+
+    def _reader_is_elsewhere(self) -> bool:
+        return threading.current_thread() is not threading.main_thread()
+
+    def _await_answer(self) -> Answer:
+        while not self._answers:
+            self._answered.wait(0.5)
+            self._answered.clear()
+        return self._answers.popleft()
+
+    def _next(self) -> Any:
+        while not self._inbox:
+            self._receive()
+        return self._inbox.popleft()
+
+    def _receive(self) -> None:
+        data = frames.receive(self.sock)
+        if data == b"":
+            os._exit(0)
+        for body in self._unpacker.feed(data or b""):
+            frame = frames.to_child.decode(body)
+            if isinstance(frame, Answer):
+                self._answers.append(frame)
+                self._answered.set()
+            else:
+                self._inbox.append(frame)
+
+    def _start(self, job: Job) -> None:
+        started = monotonic()
+        if not self.marks.begin(job.seq, job.slot, started):
+            return
+        handler = self.kit.registry[job.code]
+        if job.mode == "async":
+            asyncio.run_coroutine_threadsafe(self._run_async(handler, job, started), self._event_loop())
+        elif job.mode == "thread":
+            self._thread_pool().submit(self._run_plain, handler, job, started)
+        else:
+            self._run_interruptibly(handler, job, started)
+
+    def _run_interruptibly(self, handler: Any, job: Job, started: float) -> None:
+        self._busy = True
+        try:
+            ended = perform(
+                handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result
+            )
+        except Interrupted:
+            os._exit(128 + signal.SIGTERM)
+        finally:
+            self._busy = False
+        self._end(job, started, ended)
+
+    def _run_plain(self, handler: Any, job: Job, started: float) -> None:
+        self._end(
+            job,
+            started,
+            perform(handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result),
+        )
+
+    async def _run_async(self, handler: Any, job: Job, started: float) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._async[job.seq] = task
+        try:
+            ended = await perform_async(
+                handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result
+            )
+        except asyncio.CancelledError:
+            outcome = Outcome(self._cancelled.pop(job.seq, Outcome.FAILED.value))
+            ended = Ended(outcome, error=f"{outcome.value}: the async handler was cancelled")
+        finally:
+            self._async.pop(job.seq, None)
+        self._end(job, started, ended)
+
+    def _end(self, job: Job, started: float, ended: Ended) -> None:
+        now = monotonic()
+        self.marks.end(job.slot)
+        self.send(
+            Done(
+                job.seq,
+                ended.outcome.value,
+                started,
+                now,
+                ended.result,
+                ended.line,
+                ended.error,
+                ended.traceback,
+                ended.delay,
+            )
+        )
+
+    def _context(self, job: Job) -> RunContext:
+        return RunContext(
+            task_id=job.task_id,
+            task_code=job.code,
+            attempt=job.attempt,
+            queue=job.queue,
+            deadline=utc_now() + timedelta(seconds=job.timeout),
+            trace_id=job.trace_id,
+            occurrence_at=parse_instant(job.occurrence_at) if job.occurrence_at else None,
+            report=partial(self._progress, job.seq),
+        )
+
+    def _progress(self, seq: int, fraction: float, text: str) -> None:
+        self.send(Progress(seq, fraction, text))
+
+    def _cancel(self, frame: Cancel) -> None:
+        task = self._async.get(frame.seq)
+        if task is not None and self._loop is not None:
+            self._cancelled[frame.seq] = frame.outcome
+            self._loop.call_soon_threadsafe(task.cancel)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        """SIGTERM from the parent: the handler in the main thread is told; a child without one just goes."""
+        if not self._busy:
+            os._exit(128 + signal.SIGTERM)
+        raise Interrupted("the time limit is over, or the task was cancelled")
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="async handlers", daemon=True).start()
+        return self._loop
+
+    def _thread_pool(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, "handlers")
+        return self._pool
+
+
+class PipeProducer(Producer):
+    """The producer inside a child: validates here, and lets the parent write."""
+
+    def __init__(self, child: Child, kit: Taskkit) -> None:
+        settings = kit.settings
+        super().__init__(
+            lambda: kit.center,
+            lambda: None,
+            kit.registry,
+            default_zone=settings.timezone,
+            default_queue=settings.default_queue,
+            max_payload_bytes=settings.max_payload_bytes,
+        )
+        self._child = child
+
+    def _write(self, tasks: Sequence[NewTask], connection: Any) -> list[int]:
+        if connection is not None:
+            return super()._write(tasks, connection)
+        answer = self._child.ask(Enqueue([msgspec.msgpack.encode(task) for task in tasks]))
+        if answer.error is not None:
+            raise _error(*answer.error)
+        return answer.ids
+
+    def _now(self) -> datetime:
+        return utc_now()
+
+
+def _error(name: str, field: str, message: str) -> TaskkitError:
+    """The parent's error, as the class it was there where that is one of ours."""
+    kind = getattr(errors, name, StoreError)
+    if isinstance(kind, type) and issubclass(kind, errors.InputError):
+        return kind(field, message)
+    with contextlib.suppress(TypeError):
+        return kind(message)  # type: ignore[no-any-return]
+    return StoreError(message)

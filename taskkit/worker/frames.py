@@ -1,0 +1,173 @@
+"""What parent, nursery and children say to each other: length-prefixed msgpack frames over Unix sockets."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+LENGTH = struct.Struct("!I")
+CHUNK = 1 << 18
+
+
+class Job(msgspec.Struct, array_like=True, frozen=True):
+    """One attempt for a child. ``seq`` counts the jobs of a child, ``slot`` is its place in the marks."""
+
+    seq: int
+    slot: int
+    task_id: int
+    attempt: int
+    code: str
+    queue: str
+    payload: str
+    timeout: float
+    trace_id: str
+    occurrence_at: str | None
+    mode: str
+
+
+class Run(msgspec.Struct, array_like=True, frozen=True, tag="run"):
+    """Parent to child: run these, in order."""
+
+    jobs: list[Job]
+
+
+class Cancel(msgspec.Struct, array_like=True, frozen=True, tag="cancel"):
+    """Parent to child: end this async job, and say ``outcome`` of it."""
+
+    seq: int
+    outcome: str
+
+
+class Finish(msgspec.Struct, array_like=True, frozen=True, tag="finish"):
+    """Parent to child: exit when idle."""
+
+
+class Answer(msgspec.Struct, array_like=True, frozen=True, tag="answer"):
+    """Parent to child: the ids of what was enqueued, or the error (class name, field, message)."""
+
+    ids: list[int]
+    error: tuple[str, str, str] | None = None
+
+
+class Done(msgspec.Struct, array_like=True, frozen=True, tag="done"):
+    """Child to parent: a job's end; instants are monotonic seconds."""
+
+    seq: int
+    outcome: str
+    started: float
+    ended: float
+    result: str | None = None
+    line: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    delay: float | None = None
+
+
+class Enqueue(msgspec.Struct, array_like=True, frozen=True, tag="enqueue"):
+    """Child to parent: write these tasks; each is the fields of a NewTask as msgpack."""
+
+    tasks: list[bytes]
+
+
+class Progress(msgspec.Struct, array_like=True, frozen=True, tag="progress"):
+    """Child to parent: how far a job is."""
+
+    seq: int
+    fraction: float
+    text: str
+
+
+class HandlerInfo(msgspec.Struct, frozen=True):
+    """What the parent knows of a handler."""
+
+    code: str
+    mode: str
+    queue: str | None
+    retry_delays: tuple[float, ...] | None
+    jitter: float
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """Nursery to parent: the application is loaded (or why not); its handlers and its own settings."""
+
+    error: str | None
+    handlers: list[HandlerInfo]
+    settings: bytes | None = None
+
+
+class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
+    """Parent to nursery: fork a child; its socket and its marks travel along as descriptors."""
+
+    number: int
+
+
+class Kill(msgspec.Struct, frozen=True, tag="kill"):
+    """Parent to nursery: send a signal to a child's process group."""
+
+    number: int
+    signal: int
+
+
+class Born(msgspec.Struct, frozen=True, tag="born"):
+    """Nursery to parent: a child is there."""
+
+    number: int
+    pid: int
+
+
+class Died(msgspec.Struct, frozen=True, tag="died"):
+    """Nursery to parent: a child and its process group are gone; ``code`` < 0 is the signal that ended it."""
+
+    number: int
+    code: int
+
+
+ToChild = Run | Cancel | Finish | Answer
+FromChild = Done | Enqueue | Progress
+ToNursery = Spawn | Kill
+FromNursery = Hello | Born | Died
+
+_encoder = msgspec.msgpack.Encoder()
+to_child = msgspec.msgpack.Decoder(ToChild)
+from_child = msgspec.msgpack.Decoder(FromChild)
+to_nursery = msgspec.msgpack.Decoder(ToNursery)
+from_nursery = msgspec.msgpack.Decoder(FromNursery)
+
+
+def pack(frame: msgspec.Struct) -> bytes:
+    """A frame as bytes with its length in front."""
+    body = _encoder.encode(frame)
+    return LENGTH.pack(len(body)) + body
+
+
+class Unpacker:
+    """Cuts a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Add what was received; yields the bodies of all frames that are complete."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        while len(buffer) - start >= 4:
+            (size,) = LENGTH.unpack_from(buffer, start)
+            if len(buffer) - start - 4 < size:
+                break
+            yield bytes(buffer[start + 4 : start + 4 + size])
+            start += 4 + size
+        del buffer[:start]
+
+
+def receive(sock: socket.socket) -> bytes | None:
+    """Some bytes from a socket; b"" at its end (or when it was reset), None when there is nothing now."""
+    try:
+        return sock.recv(CHUNK)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except (ConnectionResetError, BrokenPipeError):
+        return b""

@@ -1,0 +1,95 @@
+"""The parent's end of its nursery: start it, greet it, ask it for children and for their end."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from typing import Any
+
+from taskkit.errors import AppError
+from taskkit.worker import frames
+from taskkit.worker.frames import Hello, Kill, Spawn
+
+LOADING_PATIENCE = 120.0
+
+
+class NurseryLink:
+    """A running nursery; ``hello`` says what the application has."""
+
+    def __init__(self, app: str | None, threads: int, worker_id: str) -> None:
+        self.app, self.threads, self.worker_id = app, threads, worker_id
+        self.hello = self._start()
+
+    def _start(self) -> Hello:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "taskkit.worker.nursery"]
+        arguments = [str(theirs.fileno()), self.app or "", str(self.threads), self.worker_id]
+        self.process = subprocess.Popen(
+            command + arguments, pass_fds=[theirs.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
+        )
+        theirs.close()
+        self.sock = ours
+        self._unpacker = frames.Unpacker()
+        return self._greet()
+
+    def _greet(self) -> Hello:
+        self.sock.settimeout(LOADING_PATIENCE)
+        while True:
+            try:
+                data = self.sock.recv(frames.CHUNK)
+            except TimeoutError:
+                self.end()
+                raise AppError(
+                    f"--app {self.app}: importing it took longer than {LOADING_PATIENCE:.0f} s"
+                ) from None
+            if not data:
+                code = self.process.wait()
+                raise AppError(
+                    f"--app {self.app}: the process that imports it ended with code {code}; see its output"
+                )
+            for body in self._unpacker.feed(data):
+                greeting = frames.from_nursery.decode(body)
+                if isinstance(greeting, Hello):
+                    self.sock.setblocking(False)
+                    return self._checked(greeting)
+
+    def _checked(self, greeting: Hello) -> Hello:
+        if greeting.error is not None:
+            self.end()
+            raise AppError(greeting.error)
+        return greeting
+
+    def spawn(self, number: int, channel: int, marks: int) -> None:
+        """Ask for a child with these two descriptors; ours of the channel is closed."""
+        self.sock.setblocking(True)
+        socket.send_fds(self.sock, [frames.pack(Spawn(number))], [channel, marks])
+        self.sock.setblocking(False)
+        os.close(channel)
+
+    def kill(self, number: int, signal_number: int) -> None:
+        """Ask for a signal to a child's process group."""
+        self.sock.setblocking(True)
+        self.sock.sendall(frames.pack(Kill(number, int(signal_number))))
+        self.sock.setblocking(False)
+
+    def receive(self) -> list[Any] | None:
+        """What it has said since the last call; None when it is gone."""
+        found: list[Any] = []
+        while True:
+            data = frames.receive(self.sock)
+            if data is None:
+                return found
+            if data == b"":
+                return found or None
+            found += [frames.from_nursery.decode(body) for body in self._unpacker.feed(data)]
+
+    def end(self) -> None:
+        """Let it end all children and itself."""
+        self.sock.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

@@ -1,0 +1,177 @@
+"""The worker's process: nursery, puller, hub, writer and heartbeat, from the first row to the last."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Sequence
+
+import psutil
+
+from taskkit.center import TaskCenter
+from taskkit.clock import monotonic
+from taskkit.errors import BrokerUnavailable, StoreError
+from taskkit.model import WorkerBeat
+from taskkit.queues import Queue
+from taskkit.service import Stop, Ticker
+from taskkit.settings import Worker
+from taskkit.worker.hub import Hub
+from taskkit.worker.nursery_link import NurseryLink
+from taskkit.worker.pool import Pool
+from taskkit.worker.puller import Puller
+from taskkit.worker.tally import Tally
+from taskkit.worker.verdicts import Judge
+from taskkit.worker.writer import Writer
+
+log = logging.getLogger("taskkit.worker")
+CANCEL_LOOK = 1.0
+MEBI = 1 << 20
+
+
+class WorkerProcess:
+    """One worker: runs until the stop is asked for, then hands back what it could not finish."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        settings: Worker,
+        center: TaskCenter,
+        queue: Queue,
+        nursery: NurseryLink,
+        queues: Sequence[str],
+        stop: Stop,
+    ) -> None:
+        self.id, self.settings, self.center, self.queue, self.queues, self.stop = (
+            worker_id, settings, center, queue, list(queues), stop,
+        )  # fmt: skip
+        self.tally = Tally()
+        desk = center.worker_desk(worker_id)
+        self.desk = desk
+        judge = Judge({info.code: info for info in nursery.hello.handlers})
+        self.writer = Writer(center, desk, self._ring, self.tally)
+        self.pool = Pool(self._wake)
+        self.hub = Hub(nursery, self.pool, self.writer, judge, self.tally, settings)
+        self.puller = Puller(queue, desk, self.queues, self.pool, stop, self.tally)
+        self._tickers = [
+            Ticker("heartbeat", self.beat, stop),
+            Ticker("cancellations", self.look_for_cancels, stop),
+        ]
+        self._parent = psutil.Process()
+        self._watched: dict[int, psutil.Process] = {}
+        stop.on_ask(self._wake)
+
+    def run(self) -> None:
+        """Work until the stop; the worker's row is committed before the first message is taken."""
+        self.center.nodes.enter_worker(self._beat())
+        log.info("worker %s serves %s", self.id, ", ".join(self.queues))
+        self.hub.open()
+        self.writer.start()
+        self.puller.start()
+        for ticker in self._tickers:
+            ticker.start()
+        while not self.stop.asked:
+            self.hub.turn(feeding=True)
+        self._stop_in_order()
+
+    def beat(self) -> float:
+        """Write the heartbeat; from a thread of its own, so that neither long nor stuck tasks delay it."""
+        beat = self._beat()
+        if not self.center.nodes.beat_worker(beat):
+            log.error("this worker's row was gone; writing it again")
+            self.center.nodes.enter_worker(beat)
+        self._retire_the_grown()
+        return self.settings.heartbeat_s
+
+    def look_for_cancels(self) -> float:
+        """Ask whether a person wants one of the running tasks to be cancelled."""
+        ids = [given.task.id for given in self.hub.running]
+        for task_id, attempt in self.desk.cancel_requested(ids):
+            self.hub.cancel(task_id, attempt)
+        return CANCEL_LOOK
+
+    def _stop_in_order(self) -> None:
+        log.info("worker %s is stopping", self.id)
+        self.pool.close()
+        deadline = monotonic() + self.settings.grace_s
+        while not self.puller.ended or self.hub.running or len(self.pool):
+            self.hub.hand_back_unstarted()
+            if monotonic() > deadline:
+                self.hub.end_running()
+            self.hub.turn(feeding=False)
+        self.hub.hand_back_unstarted()
+        self.writer.finish()
+        for ticker in self._tickers:
+            ticker.join(5)
+        self.hub.close()
+        try:
+            self.center.nodes.leave_worker(self.id)
+        except StoreError as error:
+            log.warning("could not sign off: %s", error)
+        log.info("worker %s has stopped", self.id)
+
+    def _beat(self) -> WorkerBeat:
+        tally, running = self.tally, self.hub.running
+        return WorkerBeat(
+            worker_id=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=",".join(self.queues),
+            processes=len(self.hub.slots) or self.settings.processes,
+            busy=len(running),
+            processed=tally.processed,
+            failed=tally.failed,
+            dropped=tally.dropped,
+            last_progress_at=None if tally.last_progress is None else tally.instant(tally.last_progress),
+            rss_bytes=self._parent.memory_info().rss,
+            cpu_percent=self._parent.cpu_percent(),
+            children=[child for slot in list(self.hub.slots.values()) if (child := self._child(slot.number))],
+            tasks=[
+                {"task_id": g.task.id, "task_code": g.task.task_code, "attempt": g.task.attempt}
+                for g in running[:200]
+            ],
+            retries=sum(self.center.database.counters.values()),
+        )
+
+    def _child(self, number: int) -> dict[str, object] | None:
+        slot = self.hub.slots.get(number)
+        if slot is None or slot.pid is None:
+            return None
+        try:
+            process = self._watched.setdefault(slot.pid, psutil.Process(slot.pid))
+            rss, cpu = process.memory_info().rss, process.cpu_percent()
+        except psutil.Error:
+            self._watched.pop(slot.pid, None)
+            return None
+        if slot.rss_at_start is None:
+            slot.rss_at_start = rss
+        return {
+            "number": number,
+            "pid": slot.pid,
+            "rss_bytes": rss,
+            "cpu_percent": cpu,
+            "jobs": len(slot.jobs),
+            "served": slot.served,
+        }
+
+    def _retire_the_grown(self) -> None:
+        """A child that has grown by more than its limit is replaced when its task is done."""
+        if not self.settings.max_growth_mib:
+            return
+        for slot in list(self.hub.slots.values()):
+            child = self._child(slot.number)
+            if child is None or slot.rss_at_start is None or slot.retiring:
+                continue
+            grown = int(str(child["rss_bytes"])) - slot.rss_at_start
+            if grown > self.settings.max_growth_mib * MEBI:
+                log.info("child %s has grown by %s MiB and is replaced", slot.pid, grown // MEBI)
+                self.hub.retire(slot.number)
+
+    def _wake(self) -> None:
+        self.hub.wake()
+
+    def _ring(self) -> None:
+        try:
+            self.queue.ring()
+        except BrokerUnavailable as error:
+            log.debug("the scheduler was not woken, it will look by itself: %s", error)

@@ -1,0 +1,117 @@
+"""The puller: takes messages from the broker, claims their tasks in SQL, and hands what was won to the pool."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from taskkit.center import WorkDesk
+from taskkit.clock import monotonic
+from taskkit.errors import BrokerUnavailable, StoreError
+from taskkit.model import DeadMessage, Message
+from taskkit.queues import Queue, codec
+from taskkit.service import Stop, Troubles
+from taskkit.worker.pool import Pool
+from taskkit.worker.tally import Tally
+
+log = logging.getLogger("taskkit.worker")
+MISSING_PATIENCE = 5.0
+PULL_SECONDS = 0.5
+RETRY_MISSING = 0.1
+
+
+class Puller:
+    """One thread: pull, claim, hand over. A message that was popped is claimed or dropped, never pushed back."""
+
+    def __init__(
+        self, queue: Queue, desk: WorkDesk, queues: Sequence[str], pool: Pool, stop: Stop, tally: Tally
+    ) -> None:
+        self.queue, self.desk, self.queues, self.pool, self.stop, self.tally = (
+            queue,
+            desk,
+            queues,
+            pool,
+            stop,
+            tally,
+        )
+        self._missing: dict[Message, float] = {}
+        self._looked = 0.0
+        self._troubles, self._sql_troubles = Troubles("pulling messages"), Troubles("claiming tasks")
+        self._thread = threading.Thread(target=self._run, name="puller", daemon=True)
+
+    def start(self) -> None:
+        """Begin to pull."""
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self.stop.asked:
+            room = self.pool.wait_for_room(PULL_SECONDS)
+            if room and not self.stop.asked:
+                self._pull(room)
+            if self._missing:
+                self._look_again()
+
+    def _pull(self, room: int) -> None:
+        try:
+            pulled = self.queue.pull(self.queues, room, RETRY_MISSING if self._missing else PULL_SECONDS)
+        except BrokerUnavailable as error:
+            self.stop.wait(self._troubles.met(error))
+            return
+        self._troubles.over()
+        if pulled.dead:
+            self._bury(pulled.dead)
+        if pulled.messages:
+            self._claim([message for _, message in pulled.messages])
+
+    def _claim(self, messages: Sequence[Message]) -> None:
+        """Claim until SQL answers: these messages are in nobody else's hands."""
+        while True:
+            before = monotonic()
+            try:
+                claims = self.desk.claim(messages)
+                break
+            except StoreError as error:
+                pause = self._sql_troubles.met(error)
+                if self.stop.asked:
+                    return
+                self.stop.wait(pause)
+        self._sql_troubles.over()
+        if claims.won:
+            self.tally.anchor(claims.won[0].claimed_at, before)
+            self.pool.add(claims.won)
+        self.tally.dropped += len(claims.duplicates)
+        for message in claims.duplicates:
+            extra = {"task_id": message.task_id, "task_code": message.task_code, "attempt": message.attempt}
+            log.info("dropped a message: the task is not waiting for this attempt", extra=extra)
+        for message in claims.missing:
+            self._missing.setdefault(message, monotonic())
+
+    def _look_again(self) -> None:
+        """A message may be ahead of its row's transaction: try for 5 s, then put it aside."""
+        now = monotonic()
+        if now - self._looked < RETRY_MISSING:
+            return
+        self._looked = now
+        waiting = dict(self._missing)
+        self._missing.clear()
+        self._claim(list(waiting))
+        gone = [m for m in self._missing if now - waiting[m] > MISSING_PATIENCE]
+        self._missing = {m: waiting[m] for m in self._missing if m not in gone}
+        reason = f"no task has this id, after {MISSING_PATIENCE:.0f} s of looking"
+        self._bury([DeadMessage(codec.encode(m), reason, m.task_code) for m in gone])
+
+    def _bury(self, dead: Sequence[DeadMessage]) -> None:
+        for one in dead:
+            log.error("put a message aside in task:dead: %s", one.reason, extra={"raw": one.raw[:200]})
+        self.tally.buried += len(dead)
+        try:
+            if dead:
+                self.queue.bury(dead)
+        except BrokerUnavailable as error:
+            log.error("could not keep %s unreadable messages: %s", len(dead), error)

@@ -1,0 +1,167 @@
+"""One child as its parent sees it: what it was given, what it has begun, and why it is being ended."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+
+import msgspec
+
+from taskkit.clock import iso, monotonic
+from taskkit.model import Claimed
+from taskkit.states import Outcome
+from taskkit.worker import frames
+from taskkit.worker.frames import Job, Run
+from taskkit.worker.marks import Marks
+
+
+@dataclass(slots=True)
+class Given:
+    """A job that a child was given and has not answered."""
+
+    job: Job
+    task: Claimed
+    estimate: float
+    cancel_sent: float | None = None
+    progress: tuple[float, str] | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What to say of a job whose child is ended for it."""
+
+    outcome: Outcome
+    error: str
+
+
+@dataclass(slots=True)
+class Slot:
+    """A child: its socket, its marks, its jobs. ``mode`` is that of its jobs while it has any."""
+
+    number: int
+    sock: socket.socket
+    marks: Marks
+    born: float
+    pid: int | None = None
+    mode: str = ""
+    jobs: dict[int, Given] = field(default_factory=dict)
+    places: deque[int] = field(default_factory=deque)
+    outbox: bytearray = field(default_factory=bytearray)
+    unpacker: frames.Unpacker = field(default_factory=frames.Unpacker)
+    next_seq: int = 1
+    served: int = 0
+    rss_at_start: int | None = None
+    alone: bool = False
+    retiring: bool = False
+    ending: bool = False
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    kill_at: float | None = None
+
+    @classmethod
+    def create(cls, number: int, places: int) -> tuple[Slot, int]:
+        """A slot and the descriptor of the child's end of its socket."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        slot = cls(number, ours, Marks.create(places), monotonic(), places=deque(range(places)))
+        return slot, theirs.detach()
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be given jobs."""
+        return self.pid is not None and not self.retiring and not self.ending
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing to do and may be given something."""
+        return self.usable and not self.jobs
+
+    def load(self, now: float) -> float:
+        """Seconds of work that it holds, by what its codes usually take."""
+        total, first = 0.0, True
+        for given in self.jobs.values():
+            left = given.estimate
+            if first:
+                left = max(0.0, given.estimate - self._elapsed(now))
+                first = False
+            total += left
+        return total
+
+    def prepare(self, task: Claimed, mode: str, estimate: float) -> Job:
+        """Note a task as given; the job goes out with :meth:`give`."""
+        place = 0 if mode == "sync" else self.places.popleft()
+        job = Job(
+            self.next_seq,
+            place,
+            task.id,
+            task.attempt,
+            task.task_code,
+            task.queue,
+            task.payload or "{}",
+            float(task.timeout),
+            task.trace_id or f"task-{task.id}",
+            iso(task.occurrence_at),
+            mode,
+        )
+        self.next_seq += 1
+        self.mode = mode
+        self.jobs[job.seq] = Given(job, task, estimate)
+        return job
+
+    def give(self, jobs: list[Job]) -> None:
+        """Send jobs that were prepared."""
+        self.post(Run(jobs))
+
+    def post(self, frame: msgspec.Struct) -> None:
+        """Queue a frame for the child and send what its socket takes now."""
+        self.outbox += frames.pack(frame)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits; what does not fit stays in the outbox. A dead child is noticed elsewhere."""
+        while self.outbox:
+            try:
+                sent = self.sock.send(self.outbox)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                self.outbox.clear()
+                return
+            del self.outbox[:sent]
+
+    def settle(self, seq: int) -> Given | None:
+        """A job has ended: forget it and free its place."""
+        given = self.jobs.pop(seq, None)
+        if given is not None and given.job.mode != "sync":
+            self.places.append(given.job.slot)
+        if not self.jobs:
+            self.mode, self.alone = "", False
+        return given
+
+    def started(self, given: Given) -> float | None:
+        """When a job began, in monotonic seconds; None before that."""
+        seq, at = self.marks.running(given.job.slot)
+        return at if seq == given.job.seq else None
+
+    def has_begun(self, given: Given) -> bool:
+        """Whether the handler of this job may have had an effect."""
+        return given.job.seq <= self.marks.begun()
+
+    def take_back(self) -> list[Given]:
+        """Take back all jobs that have not begun; only of a child that runs its jobs one after another."""
+        if self.mode != "sync":
+            return []
+        begun = self.marks.revoke(self.next_seq - 1)
+        back = [self.jobs[seq] for seq in sorted(self.jobs) if seq > begun]
+        for given in back:
+            self.settle(given.job.seq)
+        return back
+
+    def close(self) -> None:
+        """Release socket and marks."""
+        self.sock.close()
+        self.marks.close()
+
+    def _elapsed(self, now: float) -> float:
+        seq, started = self.marks.running(0)
+        return now - started if seq else 0.0

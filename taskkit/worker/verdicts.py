@@ -1,0 +1,90 @@
+"""From how an attempt ended to what is written: the outcome judged by the task's retry policy."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Mapping
+from datetime import datetime
+
+from taskkit.model import Claimed, Finish
+from taskkit.states import DEFAULT_RETRY, Outcome, RetryPolicy, TaskType, judge
+from taskkit.worker.frames import HandlerInfo
+
+UNKNOWN = "no handler is registered for the code {code!r} in this worker; deploy it, or stop enqueuing it"
+
+
+class Judge:
+    """Knows the handlers' retry policies; a task's own ``retry_delays`` come first."""
+
+    def __init__(self, handlers: Mapping[str, HandlerInfo], rng: random.Random | None = None) -> None:
+        self.handlers = handlers
+        self._rng = rng or random.Random()
+
+    def finish(
+        self,
+        task: Claimed,
+        outcome: Outcome,
+        *,
+        error: str | None = None,
+        traceback: str | None = None,
+        result: str | None = None,
+        line: str | None = None,
+        delay: float | None = None,
+        started_at: datetime | None = None,
+        finished_at: datetime | None = None,
+        runtime: float | None = None,
+        pid: int | None = None,
+        suspect: bool = False,
+    ) -> Finish:
+        """The write-back of an attempt that ended so."""
+        verdict = judge(
+            outcome,
+            periodic=task.task_type == TaskType.PERIODIC,
+            retry_count=task.retry_count,
+            max_retry=task.max_retry,
+            policy=self.policy(task),
+            rng=self._rng,
+            asked_delay=delay,
+        )
+        return Finish(
+            task=task,
+            outcome=outcome,
+            move=verdict.move,
+            retry_count=verdict.retry_count,
+            delay=verdict.delay,
+            started_at=started_at,
+            finished_at=finished_at,
+            runtime_ms=None if runtime is None else round(runtime * 1000),
+            pid=pid,
+            result=result,
+            last_result=line,
+            error=error,
+            traceback=traceback,
+            suspect=suspect,
+        )
+
+    def policy(self, task: Claimed) -> RetryPolicy:
+        """How long this task waits before its retries."""
+        info = self.handlers.get(task.task_code)
+        jitter = DEFAULT_RETRY.jitter if info is None else info.jitter
+        if task.retry_delays:
+            try:
+                return RetryPolicy(tuple(float(d) for d in task.retry_delays.split(",")), jitter)
+            except ValueError:
+                return DEFAULT_RETRY
+        if info is not None and info.retry_delays:
+            return RetryPolicy(info.retry_delays, jitter)
+        return RetryPolicy(DEFAULT_RETRY.delays, jitter)
+
+
+def death(code: int) -> str:
+    """How a child died, in words."""
+    if code >= 0:
+        return f"the child process exited with code {code} before the handler had returned"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    hint = "; the kernel's out-of-memory killer is the usual cause" if -code == signal.SIGKILL else ""
+    return f"the child process was killed by signal {-code} ({name}){hint}"

@@ -1,0 +1,132 @@
+"""The writer: ends of attempts into SQL, many in one transaction; holds them while SQL is away."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from taskkit.center import TaskCenter, WorkDesk
+from taskkit.errors import InputError, StoreError, TaskkitError
+from taskkit.model import Finish, NewTask
+from taskkit.service import Troubles
+from taskkit.worker.frames import Answer
+from taskkit.worker.tally import Tally
+
+log = logging.getLogger("taskkit.worker")
+GATHER_SECONDS = 0.002
+MOST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueRequest:
+    """A handler wants tasks to be written; ``reply`` takes the answer to it."""
+
+    tasks: list[bytes]
+    reply: Callable[[Answer], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReport:
+    """A handler says how far it is."""
+
+    task_id: int
+    attempt: int
+    fraction: float
+    text: str
+
+
+Item = Finish | EnqueueRequest | ProgressReport
+
+
+class Writer:
+    """One thread and one connection: group commit of a few milliseconds or a few hundred ends."""
+
+    def __init__(self, center: TaskCenter, desk: WorkDesk, ring: Callable[[], None], tally: Tally) -> None:
+        self.center, self.desk, self.ring, self.tally = center, desk, ring, tally
+        self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._troubles = Troubles("writing ends of tasks")
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def put(self, item: Item) -> None:
+        """Something to write, soon."""
+        self._items.put(item)
+
+    def finish(self, seconds: float | None = None) -> bool:
+        """Write what is left and end; False when that took longer than ``seconds``."""
+        self._items.put(None)
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            batch, more = self._gather()
+            self._write(batch)
+            if not more:
+                return
+
+    def _gather(self) -> tuple[list[Item], bool]:
+        first = self._items.get()
+        if first is None:
+            return [], False
+        batch = [first]
+        time.sleep(GATHER_SECONDS)
+        while len(batch) < MOST:
+            try:
+                item = self._items.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                return batch, False
+            batch.append(item)
+        return batch, True
+
+    def _write(self, batch: Sequence[Item]) -> None:
+        for item in batch:
+            if isinstance(item, EnqueueRequest):
+                item.reply(self._enqueue(item))
+            elif isinstance(item, ProgressReport):
+                self._progress(item)
+        ends = [item for item in batch if isinstance(item, Finish)]
+        if ends:
+            self._finish(ends)
+
+    def _finish(self, ends: Sequence[Finish]) -> None:
+        """Write until SQL has taken it: the row stays in status 2 till then, and nothing is lost."""
+        while True:
+            try:
+                late = self.desk.finish(ends)
+                break
+            except StoreError as error:
+                time.sleep(self._troubles.met(error))
+        self._troubles.over()
+        self.tally.superseded += len(late)
+        for end in late:
+            extra = {"task_id": end.task.id, "task_code": end.task.task_code, "attempt": end.task.attempt}
+            log.warning("result discarded: superseded, the task is another attempt's now", extra=extra)
+
+    def _enqueue(self, request: EnqueueRequest) -> Answer:
+        try:
+            tasks = [msgspec.msgpack.decode(raw, type=NewTask) for raw in request.tasks]
+            ids = self.center.intake.insert(tasks)
+        except InputError as error:
+            return Answer([], (type(error).__name__, error.field, error.problem))
+        except TaskkitError as error:
+            return Answer([], (type(error).__name__, "", str(error)))
+        self.ring()
+        return Answer(ids)
+
+    def _progress(self, report: ProgressReport) -> None:
+        try:
+            self.desk.progress(report.task_id, report.attempt, report.fraction, report.text)
+        except StoreError as error:
+            log.debug("progress not written: %s", error, extra={"task_id": report.task_id})

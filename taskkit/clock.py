@@ -29,7 +29,7 @@ def iso(value: datetime | None) -> str | None:
     """An instant as ISO 8601 with microseconds and ``Z``, or None."""
     if value is None:
         return None
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def parse_instant(text: str) -> datetime:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from taskkit.center import PlanRules, TaskCenter
 from taskkit.embedded import Embedded
 from taskkit.queues import Queue, connect
+from taskkit.service import Stop, Ticker
 from taskkit.settings import Settings
+from taskkit.settings.home import make_home
+
+KEEP_SECONDS = 1.0
 
 
 def open_center(settings: Settings, *, pool_size: int = 5, upgrade: bool = False) -> TaskCenter:
@@ -21,6 +25,8 @@ def open_center(settings: Settings, *, pool_size: int = 5, upgrade: bool = False
         ahead_hours=scheduler.plan_ahead_h,
         ahead_most=scheduler.plan_ahead_max,
     )
+    if settings.embedded_database:
+        make_home(settings.home)
     center = TaskCenter(settings.sqlalchemy_url(), rules=rules, pool_size=pool_size)
     if settings.embedded_database and (upgrade or center.schema_revision() is None):
         center.upgrade_schema()
@@ -45,3 +51,16 @@ def join_queue(settings: Settings, center: TaskCenter, *, strict: bool = False) 
     """The broker for a scheduler or a worker: an embedded one is started, and stopped when the last one leaves."""
     url = settings.redis_url or Embedded(settings.home).join()
     return connect(url, key_prefix(settings, center), strict=strict)
+
+
+def embedded_tickers(settings: Settings, stop: Stop) -> list[Ticker]:
+    """For a process on the embedded default: what starts the server again should somebody have killed it."""
+    if not settings.embedded_redis:
+        return []
+    embedded = Embedded(settings.home)
+
+    def keep() -> float:
+        embedded.join()
+        return KEEP_SECONDS
+
+    return [Ticker("embedded server", keep, stop)]

@@ -48,6 +48,10 @@ class PayloadError(InputError):
     """A payload that is not a JSON object, is too large, or does not fit its handler."""
 
 
+class TooLarge(PayloadError):
+    """A payload or a result of more bytes than the settings allow."""
+
+
 class CronError(InputError):
     """A cron expression, time zone or policy that is wrong or can never fire."""
 

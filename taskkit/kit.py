@@ -122,7 +122,7 @@ class Taskkit:
         )
 
         def register(fn: Callable[P, R]) -> Handler[P, R]:
-            handler = Handler(code, fn, options, lambda: self.producer)
+            handler = Handler(code, fn, options, self._enqueue)
             self.registry.add(handler)
             return handler
 
@@ -156,6 +156,15 @@ class Taskkit:
             time.sleep(left)
             pause = min(0.25, pause * 1.5)
 
+    def replace_doors(
+        self, center: TaskCenter | None, queue: Queue | None
+    ) -> tuple[TaskCenter | None, Queue | None]:
+        """Use this task center and broker from now on; returns those that were in use. For tests."""
+        with self._lock:
+            before = self._center, self._queue
+            self._center, self._queue = center, queue
+            return before
+
     def close(self) -> None:
         """Close the doors that were opened."""
         with self._lock:
@@ -179,6 +188,9 @@ class Taskkit:
         from taskkit.results import decode_result
 
         return True, decode_result(task_id, result)
+
+    def _enqueue(self, code: str, payload: dict[str, Any], **options: Any) -> int:
+        return self.producer.enqueue(code, payload, **options)
 
     def _ring(self) -> None:
         """Wake a scheduler; only a hint, so trouble with the broker never fails an enqueue."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from taskkit.errors import CronError, InputError
@@ -17,6 +18,11 @@ def check_name(value: object, field: str, longest: int = 64) -> str:
     """Text of 1 to ``longest`` letters without white space at its ends or control characters."""
     if not isinstance(value, str):
         raise InputError(field, f"must be text, not {type(value).__name__}")
+    return _checked(value, field, longest)
+
+
+@lru_cache(maxsize=4096)
+def _checked(value: str, field: str, longest: int) -> str:
     if not value:
         raise InputError(field, "must not be empty")
     if len(value) > longest:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from taskkit.errors import PayloadError
+from taskkit.errors import PayloadError, TooLarge
 
 LOWEST, HIGHEST = -(2**63), 2**64 - 1
 DEEPEST = 100
@@ -26,7 +26,7 @@ def encode(value: object, max_bytes: int, field: str) -> str:
     check(value, "$", field)
     raw = _encoder.encode(value)
     if len(raw) > max_bytes:
-        raise PayloadError(
+        raise TooLarge(
             field,
             f"has {len(raw)} bytes as JSON, more than the {max_bytes} allowed; "
             "store the data elsewhere and pass a reference to it",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from taskkit.errors import InputError, NotFound, PayloadError
 from taskkit.names import LONGEST_TIMEOUT, check_name, check_seconds, check_whole, suggest
@@ -51,12 +51,6 @@ def check_delays(value: object) -> tuple[float, ...] | None:
     return delays
 
 
-class Enqueuer(Protocol):
-    """What a handler's object needs to write tasks of its code: the producer."""
-
-    def enqueue(self, code: str, payload: Mapping[str, Any], **options: Any) -> int: ...
-
-
 class Configured(Generic[P, R]):
     """A handler with options for the next enqueue."""
 
@@ -72,13 +66,13 @@ class Handler(Generic[P, R]):
     """A function that runs the tasks of one code. Calling it calls the function, here and now."""
 
     def __init__(
-        self, code: str, fn: Callable[P, R], options: HandlerOptions, producer: Callable[[], Enqueuer]
+        self, code: str, fn: Callable[P, R], options: HandlerOptions, enqueue: Callable[..., int]
     ) -> None:
         self.code = check_name(code, "task_code")
         self.fn = fn
         self.defaults = options
         self.is_async = inspect.iscoroutinefunction(fn)
-        self._producer = producer
+        self._write = enqueue
         self._signature = inspect.signature(fn)
         self.__doc__ = fn.__doc__
         _check_signature(code, self._signature)
@@ -148,7 +142,7 @@ class Handler(Generic[P, R]):
         self.payload(**payload)
 
     def _enqueue(self, payload: dict[str, Any], options: dict[str, Any]) -> int:
-        return self._producer().enqueue(self.code, payload, **options)
+        return self._write(self.code, payload, **options)
 
 
 def _check_signature(code: str, signature: inspect.Signature) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 import msgspec
 
-from taskkit.errors import PayloadError, ResultError
+from taskkit.errors import PayloadError, ResultError, TooLarge
 from taskkit.payload import encode
-from taskkit.texts import cut
+from taskkit.texts import cut, cut_middle
 
+CUTS = (32_768, 8_192, 2_048, 512, 128)
+"""Bytes to which the texts of too large a result are cut, step by step until it fits."""
 NOT_KEPT = "$taskkit_not_kept"
 
 
@@ -21,11 +23,33 @@ def encode_result(value: object, max_bytes: int) -> tuple[str | None, str]:
     if value is None:
         return None, "ok"
     try:
-        text = encode(value, max_bytes, "result")
+        text = _fitting(value, max_bytes)
     except (PayloadError, RecursionError) as error:
         note = {NOT_KEPT: str(error) or "nested too deeply", "beginning": cut(_shown(value), 1000)}
         return msgspec.json.encode(note).decode(), cut(f"ok, but the result was not kept: {error}", 1000)
     return text, cut(text, 1000)
+
+
+def _fitting(value: object, max_bytes: int) -> str:
+    """The value as JSON; its long texts are cut, visibly, when it is too large otherwise."""
+    for longest in CUTS:
+        try:
+            return encode(value, max_bytes, "result")
+        except PayloadError as error:
+            if not isinstance(error, TooLarge):
+                raise
+        value = _shortened(value, longest)
+    return encode(value, max_bytes, "result")
+
+
+def _shortened(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return cut_middle(value, longest)
+    if isinstance(value, list):
+        return [_shortened(item, longest) for item in value]
+    if isinstance(value, dict):
+        return {key: _shortened(item, longest) for key, item in value.items()}
+    return value
 
 
 def decode_result(task_id: int, text: str | None) -> Any:

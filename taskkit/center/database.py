@@ -198,7 +198,8 @@ class Database:
                 cursor.execute(statement)
             cursor.close()
             for title, (count, function) in dialect.functions().items():
-                raw.create_function(title, count, function)
+                # deterministic: evaluated once for a statement, as NOW() is on the servers
+                raw.create_function(title, count, function, deterministic=True)
 
         event.listen(engine, "connect", prepare)
         event.listen(engine, "begin", _begin_immediate)

@@ -6,16 +6,21 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import ClassVar
 
 from taskkit.clock import EPOCH, LAST_INSTANT, utc_now
 
 MACRO = re.compile(r"\{(after|age)\(([^()]*)\)\}")
-FORMAT = "%Y-%m-%d %H:%M:%S.%f"
 
 
 def epoch(value: datetime) -> Decimal:
     """Seconds since 1970, exact to the microsecond."""
     return Decimal((value - EPOCH) // timedelta(microseconds=1)) / 1_000_000
+
+
+def _text(value: datetime) -> str:
+    """``YYYY-MM-DD HH:MM:SS.ffffff`` in UTC."""
+    return value.astimezone(UTC).isoformat(" ", "microseconds")[:26]
 
 
 class Dialect:
@@ -25,8 +30,8 @@ class Dialect:
     mark = ""
     instant_mark = ""
     last = LAST_INSTANT
-    words: dict[str, str] = {}
-    macros: dict[str, str] = {}
+    words: ClassVar[dict[str, str]] = {}
+    macros: ClassVar[dict[str, str]] = {}
 
     def render(self, template: str) -> str:
         """Fill in the words, and the macros ``{after(seconds)}`` and ``{age(instant)}``."""
@@ -37,7 +42,7 @@ class Dialect:
 
     def bind(self, value: datetime | None) -> str | None:
         """An aware instant as the UTC text both kinds of server take."""
-        return None if value is None else value.astimezone(UTC).strftime(FORMAT)
+        return None if value is None else _text(value)
 
     def instant(self, value: object) -> datetime | None:
         """What a column of instants gave, as an aware UTC instant."""
@@ -61,7 +66,7 @@ class MySQL(Dialect):
     name = "mysql"
     mark = "%s"
     instant_mark = "FROM_UNIXTIME(%s)"
-    words = {
+    words: ClassVar = {
         "now": "NOW(6)",
         "for_update": "FOR UPDATE",
         "skip_locked": "FOR UPDATE SKIP LOCKED",
@@ -71,7 +76,7 @@ class MySQL(Dialect):
         "list_name": "CONCAT(queue, ':', priority)",
         "insert_ignore": "INSERT IGNORE",
     }
-    macros = {
+    macros: ClassVar = {
         "after": "NOW(6) + INTERVAL ? SECOND",
         "age": "TIMESTAMPDIFF(MICROSECOND, ?, NOW(6)) / 1000000",
     }
@@ -90,7 +95,7 @@ class SQLite(Dialect):
     mark = "?"
     instant_mark = "?"
     last = datetime(9999, 12, 31, tzinfo=UTC)
-    words = {
+    words: ClassVar = {
         "now": "taskkit_now()",
         "for_update": "",
         "skip_locked": "",
@@ -100,7 +105,7 @@ class SQLite(Dialect):
         "list_name": "queue || ':' || priority",
         "insert_ignore": "INSERT OR IGNORE",
     }
-    macros = {
+    macros: ClassVar = {
         "after": "taskkit_after(?)",
         "age": "taskkit_age(?)",
     }
@@ -120,12 +125,12 @@ class SQLite(Dialect):
         }
 
     def _now(self) -> str:
-        return self.clock().strftime(FORMAT)
+        return _text(self.clock())
 
     def _after(self, seconds: float | None) -> str | None:
         if seconds is None:
             return None
-        return datetime.fromtimestamp(self.clock().timestamp() + seconds, UTC).strftime(FORMAT)
+        return _text(self.clock() + timedelta(seconds=seconds))
 
     def _age(self, value: str | None) -> float | None:
         then = self.instant(value)
@@ -135,5 +140,5 @@ class SQLite(Dialect):
 class ForeignSQLite(SQLite):
     """SQLite through a connection of the caller's, which has none of our functions."""
 
-    words = {**SQLite.words, "now": "strftime('%Y-%m-%d %H:%M:%f', 'now')"}
-    macros = {**SQLite.macros, "after": "strftime('%Y-%m-%d %H:%M:%f', 'now', ? || ' seconds')"}
+    words: ClassVar = {**SQLite.words, "now": "strftime('%Y-%m-%d %H:%M:%f', 'now')"}
+    macros: ClassVar = {**SQLite.macros, "after": "strftime('%Y-%m-%d %H:%M:%f', 'now', ? || ' seconds')"}

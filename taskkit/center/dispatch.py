@@ -53,6 +53,11 @@ class DispatchDesk:
             earliest[queue, priority] = min(known, at) if known and at else known or at
         return [DueList(q, p, at, bool(at and now and at <= now)) for (q, p), at in earliest.items()], now
 
+    def refresh_statistics(self) -> None:
+        """Let the server look at its indexes anew, so that finding the lists is a loose index scan again."""
+        if not self.database.sqlite:
+            self.database.write(lambda c: c.exec_driver_sql(sql.REFRESH_STATISTICS_MYSQL).fetchall())
+
     def candidates(self, queue: str, priority: int, n: int, skip: int = 0) -> list[int]:
         """Ids of the ``n`` oldest due rows of a list, from the index alone; nothing is locked."""
         found: list[tuple[Any, int]] = []
@@ -104,7 +109,7 @@ class DispatchDesk:
         first_fires = [row for row in rows if _fires_first(row)]
         states = states_of(connection, self.database, [(r.id, r.occurrence_at) for r in first_fires])
         for row in rows:
-            if row.cron_expr is not None and row.task_type != 1:
+            if _unadopted(row):
                 batch.unadopted.append(row.id)
             elif row.expires_at is not None and self._instant(row.expires_at) <= self._instant(row.now):
                 batch.expired.append(row.id)
@@ -150,15 +155,26 @@ class DispatchDesk:
         )
 
     def _won_by_token(self, ids: Sequence[int], token: str) -> list[Won]:
-        """After a COMMIT whose reply was lost: what carries our token is ours."""
+        """After a COMMIT whose reply was lost: what carries our token is ours. The lock waits for that COMMIT."""
         parameters = {"ids": sorted(ids), "status": int(Status.DISPATCHED), "token": token}
-        rows = self.database.read(lambda c: c.execute(self.database.text(sql.WON_BY_TOKEN), parameters).all())
-        return [Won(*row[:5], self._instant(row[5])) for row in rows]
+        rows = self.database.write(
+            lambda c: c.execute(self.database.text(sql.WON_IN_BATCH), parameters).all()
+        )
+        return [
+            Won(row.id, row.task_code, row.attempt, row.queue, row.priority, self._instant(row.dispatched_at))
+            for row in rows
+        ]
 
     def _instant(self, value: object) -> datetime:
         read = self.database.dialect.instant(value)
         assert read is not None  # noqa: S101 - the callers looked
         return read
+
+
+def _unadopted(row: Row[Any]) -> bool:
+    """Somebody else's INSERT that the planner has not completed: without a queue, or periodic without a plan."""
+    unplanned = row.occurrence_at is None and row.next_fire_at is None
+    return row.queue == "" or (row.cron_expr is not None and (row.task_type != 1 or unplanned))
 
 
 def _fires_first(row: Row[Any]) -> bool:

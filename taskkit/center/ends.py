@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,11 +13,15 @@ from taskkit.center.database import Database
 from taskkit.center.statements import work as sql
 from taskkit.errors import CronError
 from taskkit.model import Finish
-from taskkit.planning import NextUp, after_run, schedule_of
+from taskkit.planning import NextUp, after_run, schedule_of, within
 from taskkit.states import Move, Outcome, Status, TaskType, target
-from taskkit.texts import TEXT_BYTES, cut, cut_middle
+from taskkit.texts import TEXT_BYTES, cut, cut_middle, encodable
 
+GOES_ON = {Move.FAIL, Move.HAND_BACK, Move.LOSE, Move.NEXT_OCCURRENCE}
 HOST_LETTERS = 100
+ROWS_PER_STATEMENT = 200
+LETTERS_PER_STATEMENT = 1_000_000
+"""A letter may take four bytes, and quoting doubles them: so a statement fits the usual packet of 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,21 @@ class Ending:
     occurrence_ended: dict[str, Any] | None = None
 
 
+def portions(ends: Sequence[Finish]) -> Iterator[list[Finish]]:
+    """The ends in portions that go into one statement: bounded in rows and in letters."""
+    portion: list[Finish] = []
+    size = 0
+    for end in ends:
+        weight = sum(len(t or "") for t in (end.result, end.last_result, end.error, end.traceback))
+        if portion and (len(portion) >= ROWS_PER_STATEMENT or size + weight > LETTERS_PER_STATEMENT):
+            yield portion
+            portion, size = [], 0
+        portion.append(end)
+        size += weight
+    if portion:
+        yield portion
+
+
 def endings(
     database: Database, ends: Sequence[Finish], held: Mapping[tuple[int, int], Row[Any]], default_zone: str
 ) -> list[Ending]:
@@ -39,39 +58,59 @@ def endings(
 
 
 def _ending(database: Database, end: Finish, row: Row[Any], default_zone: str) -> Ending:
-    bind = database.dialect.bind
-    next_up = _next_up(database, end, row, default_zone)
-    status = target(end.move)
-    ended = status in {Status.SUCCESS, Status.GIVEN_UP, Status.CANCELLED} or end.move is Move.NEXT_OCCURRENCE
+    bind, move = database.dialect.bind, _move(end, row)
+    next_up = _next_up(database, end, row, default_zone) if move is Move.NEXT_OCCURRENCE else None
+    status = target(move)
+    ended = status in {Status.SUCCESS, Status.GIVEN_UP, Status.CANCELLED} or move is Move.NEXT_OCCURRENCE
     values = (
         end.task.id,
         int(status),
-        end.retry_count,
-        end.delay if end.move is Move.FAIL else None,
-        bind(next_up.occurrence_at) if next_up else None,
+        0 if move is Move.NEXT_OCCURRENCE else end.retry_count,
+        _delay(database, end, row) if move is Move.FAIL else None,
+        int(move is Move.NEXT_OCCURRENCE),
         bind(next_up.occurrence_at) if next_up else None,
         bind(next_up.next_fire_at) if next_up else None,
         cut(end.last_result or end.error or end.outcome.value, TEXT_BYTES),
-        end.result,
+        None if end.result is None else encodable(end.result),
         int(end.suspect),
         int(ended),
     )
     return Ending(end.task.id, values, next_up, _occurrence_ended(database, end, row) if ended else None)
 
 
+def _move(end: Finish, row: Row[Any]) -> Move:
+    """The move as the row stands now: people may have cancelled the task, or changed its type, while it ran."""
+    if row.cancel_requested_at is not None and end.move in GOES_ON:
+        return Move.HONOUR_CANCEL
+    periodic = row.task_type == TaskType.PERIODIC
+    if periodic and end.move in {Move.SUCCEED, Move.EXHAUST}:
+        return Move.NEXT_OCCURRENCE
+    if not periodic and end.move is Move.NEXT_OCCURRENCE:
+        return Move.SUCCEED if end.outcome is Outcome.SUCCESS else Move.EXHAUST
+    return end.move
+
+
+def _delay(database: Database, end: Finish, row: Row[Any]) -> float:
+    """Seconds of back-off: a handler may ask for any number, and the instant must be one the database can hold."""
+    room = (database.dialect.last - _clock(database, row)).total_seconds()
+    return min(end.delay, room) if end.delay >= 0 else 0.0
+
+
 def _next_up(database: Database, end: Finish, row: Row[Any], default_zone: str) -> NextUp | None:
-    """The next occurrence of a periodic task that goes on; one whose schedule was broken by hand is left to the planner."""
-    if end.move is not Move.NEXT_OCCURRENCE or row.cron_expr is None:
-        return None
-    now = database.dialect.instant(row.now)
-    assert now is not None  # noqa: S101 - selected as the clock
+    """The next occurrence; None leaves the row unplanned, and the planner says what is wrong with its schedule."""
+    now, at = _clock(database, row), database.dialect.instant(row.occurrence_at)
     try:
         schedule = schedule_of(row.cron_expr, row.timezone, row.dst_gap, row.dst_overlap, default_zone)
-        return after_run(
-            schedule, row.misfire, database.dialect.instant(row.occurrence_at), end.task.dispatched_at, now
-        )
+        up = after_run(schedule, row.misfire, at, end.task.dispatched_at, now)
+        return within(up, database.dialect.last)
     except CronError:
         return None
+
+
+def _clock(database: Database, row: Row[Any]) -> datetime:
+    now = database.dialect.instant(row.now)
+    assert now is not None  # noqa: S101 - selected as the clock
+    return now
 
 
 def _occurrence_ended(database: Database, end: Finish, row: Row[Any]) -> dict[str, Any] | None:
@@ -87,9 +126,10 @@ def _occurrence_ended(database: Database, end: Finish, row: Row[Any]) -> dict[st
 def write_run_rows(
     connection: Connection, database: Database, ends: Sequence[Finish], worker_id: str, now: datetime
 ) -> None:
-    """One ``task_run`` row for each attempt."""
-    host = worker_id.split(":")[0][:HOST_LETTERS]
-    statement = sql.insert_runs(len(ends), "?")
+    """One ``task_run`` row for each attempt; a superseded one fills in the row of an attempt thought lost."""
+    host = worker_id.partition(":")[0][:HOST_LETTERS]
+    late = ends[0].outcome is Outcome.SUPERSEDED
+    statement = sql.insert_runs(not database.sqlite, len(ends), "?", late=late)
     values = tuple(value for end in ends for value in _run(database, end, worker_id, host, now))
     connection.exec_driver_sql(database.driver_text(statement), values)
 

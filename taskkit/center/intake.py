@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from taskkit.center.database import Database
 from taskkit.center.dialect import Dialect, ForeignSQLite, MySQL
 from taskkit.center.statements import intake as sql
-from taskkit.clock import EPOCH, iso, seconds, utc_now
+from taskkit.clock import EPOCH, seconds, utc_now
 from taskkit.cron import parse
 from taskkit.errors import CommitUnknown, InputError, StoreError
 from taskkit.model import NewTask
@@ -50,8 +50,8 @@ class Intake:
 
     def _stand(self, ids: Sequence[int]) -> bool:
         """Whether a COMMIT whose reply was lost came through; waits for it by the lock on its rows."""
-        text, parameters = self.database.text(sql.WRITTEN), {"ids": sorted(set(ids))}
-        return self.database.write(lambda c: c.execute(text, parameters).scalar()) == len(parameters["ids"])
+        text, wanted = self.database.text(sql.WRITTEN), sorted(set(ids))
+        return len(self.database.write(lambda c: c.execute(text, {"ids": wanted}).all())) == len(wanted)
 
     def insert_joined(self, connection: Connection, tasks: Sequence[NewTask]) -> list[int]:
         """Write the tasks on the caller's connection: they exist if and only if the caller commits.
@@ -96,7 +96,8 @@ def _after(now: datetime, delay: float, last: datetime) -> datetime:
 def _check_instant(field: str, value: datetime, dialect: Dialect) -> None:
     if not EPOCH < value <= dialect.last:
         raise InputError(
-            field, f"{value.isoformat()} is outside 1970 … {iso(dialect.last)}, which the database can hold"
+            field,
+            f"{value.isoformat()} is outside 1970 … {dialect.last:%Y-%m-%dT%H:%M:%SZ}, which the database can hold",
         )
 
 

@@ -10,8 +10,9 @@ from sqlalchemy.exc import IntegrityError
 from taskkit.center.database import Database
 from taskkit.center.statements import people as sql
 from taskkit.errors import IllegalMove, KeyTaken, NotFound
-from taskkit.planning import first, schedule_of
+from taskkit.planning import first, schedule_of, within
 from taskkit.states import Move, Status, TaskType, check, sources, target
+from taskkit.texts import encodable
 
 
 class PeopleDesk:
@@ -30,7 +31,7 @@ class PeopleDesk:
         return self._act(task_id, Move.RETRY, actor, self._start)
 
     def give_up(self, task_id: int, actor: str) -> Status:
-        """Stop retrying a failed task; a periodic one goes on with its next occurrence instead."""
+        """Stop retrying a failed task; a periodic one, which is never given up, raises IllegalMove."""
         return self._act(task_id, Move.GIVE_UP, actor, self._give_up)
 
     def cancel(self, task_id: int, actor: str) -> Status:
@@ -42,7 +43,8 @@ class PeopleDesk:
                 connection.execute(self.database.text(sql.ASK_TO_CANCEL), parameters)
                 return Status.RUNNING
             check(Move.CANCEL, row.status, _story(row))
-            return self._move(connection, row, Move.CANCEL, sql.MOVE, note=f"cancelled by {actor}"[:190])
+            note = encodable(f"cancelled by {actor}")[:190]
+            return self._move(connection, row, Move.CANCEL, sql.MOVE, note=note)
 
         return self._act(task_id, Move.CANCEL, actor, act, checked=False)
 
@@ -51,7 +53,7 @@ class PeopleDesk:
         text = f"paused by {actor}" + (f": {reason}" if reason else "")
 
         def act(connection: Connection, row: Row[Any]) -> Status:
-            return self._move(connection, row, Move.HOLD, sql.HOLD, reason=text[:190])
+            return self._move(connection, row, Move.HOLD, sql.HOLD, reason=encodable(text)[:190])
 
         return self._act(task_id, Move.HOLD, actor, act)
 
@@ -64,15 +66,18 @@ class PeopleDesk:
         return self._act(task_id, Move.RELEASE, actor, act)
 
     def _act(self, task_id: int, move: Move, actor: str, act: Any, *, checked: bool = True) -> Status:
+        keys: list[str | None] = []
+
         def work(connection: Connection) -> Status:
             row = connection.execute(self.database.text(sql.LOCK_TASK), {"id": task_id}).one_or_none()
             if row is None:
                 raise NotFound(f"there is no task {task_id}; `taskkit tasks list` shows those there are")
+            keys.append(row.unique_key)
             if checked:
                 check(move, row.status, _story(row))
             status: Status = act(connection, row)
             record = {
-                "actor": actor[:100],
+                "actor": encodable(actor)[:100],
                 "action": move.value,
                 "task_id": task_id,
                 "detail": f"{Status(row.status).label} -> {status.label}",
@@ -83,14 +88,26 @@ class PeopleDesk:
         try:
             return self.database.write(work)
         except IntegrityError as error:
-            raise KeyTaken(
-                f"task {task_id}: its unique_key is held by another live task, so it cannot {move.value.replace('_', ' ')}"
-            ) from error
+            raise self._taken(task_id, move, keys[-1]) from error
+
+    def _taken(self, task_id: int, move: Move, key: str | None) -> KeyTaken:
+        text, parameters = self.database.text(sql.HOLDER_OF_KEY), {"key": key}
+        holder = self.database.read(lambda c: c.execute(text, parameters).scalar())
+        return KeyTaken(
+            f"task {task_id} cannot {move.value.replace('_', ' ')}: its unique_key {key!r} is held by "
+            f"{'another live task' if holder is None else f'task {holder}'}",
+            holder,
+        )
 
     def _start(self, connection: Connection, row: Row[Any]) -> Status:
         move = Move.RETRY if row.status in sources(Move.RETRY) else Move.RUN_NOW
-        by_hand = row.task_type == TaskType.PERIODIC and row.status != Status.FAILED
+        by_hand = row.task_type == TaskType.PERIODIC and row.status != Status.FAILED and not self._due(row)
         return self._move(connection, row, move, sql.START_PERIODIC_BY_HAND if by_hand else sql.START_AFRESH)
+
+    def _due(self, row: Row[Any]) -> bool:
+        """An occurrence is waiting already: to run the task now is to run that one."""
+        at, now = self.database.dialect.instant(row.occurrence_at), self.database.dialect.instant(row.now)
+        return bool(row.status == Status.PENDING and at is not None and now is not None and at <= now)
 
     def _give_up(self, connection: Connection, row: Row[Any]) -> Status:
         if row.task_type == TaskType.PERIODIC:
@@ -115,7 +132,7 @@ class PeopleDesk:
         schedule = schedule_of(row.cron_expr, row.timezone, row.dst_gap, row.dst_overlap, self.default_zone)
         now = self.database.dialect.instant(row.now)
         assert now is not None  # noqa: S101 - selected as the clock
-        up = first(schedule, now)
+        up = within(first(schedule, now), self.database.dialect.last)
         bind = self.database.dialect.bind
         return {"plan": bind(up.occurrence_at), "next_fire_at": bind(up.next_fire_at)}
 

@@ -16,7 +16,7 @@ from taskkit.clock import seconds
 from taskkit.cron import Schedule
 from taskkit.errors import CronError, InputError
 from taskkit.model import DueList
-from taskkit.planning import NextUp, ahead, catch_up, digest, first, schedule_of
+from taskkit.planning import NextUp, ahead, catch_up, digest, first, schedule_of, within
 from taskkit.states import Move, OccurrenceState, Status, TaskType, sources, target
 
 CHUNK = 500
@@ -57,27 +57,20 @@ class PlanDesk:
                     )
 
         self.database.read(look)
-        return sum(self._adopt(row) for row in rows)
+        return self._adopt(rows)
 
     def adopt_ids(self, ids: Sequence[int]) -> int:
         """Adopt these rows, which a scan met before they were planned."""
         text, parameters = self.database.text(sql.UNADOPTED_BY_ID), {"ids": sorted(ids), "status": 0}
-        rows = self.database.read(lambda c: c.execute(text, parameters).all())
-        return sum(self._adopt(row) for row in rows)
+        return self._adopt(self.database.read(lambda c: c.execute(text, parameters).all()))
 
     def sweep(self) -> int:
         """One pass over all periodic tasks; returns how many were looked at."""
         after = seen = 0
-        while True:
-            parameters = {"after": after, "n": CHUNK}
-            rows = self.database.read(
-                lambda c, p=parameters: c.execute(self.database.text(sql.PERIODIC), p).all()
-            )  # type: ignore[misc]
+        while rows := self._periodic(after):
             for row in rows:
                 self._plan(row)
             seen += len(rows)
-            if len(rows) < CHUNK:
-                break
             after = rows[-1].id
         self._settle_old()
         self._forget_orphans()
@@ -90,25 +83,29 @@ class PlanDesk:
         for row in rows:
             self._plan(row)
 
-    def _adopt(self, row: Row[Any]) -> bool:
-        try:
-            values = self._adopted(row)
-        except InputError as error:
-            self._set_aside(row.id, f"invalid: {error}")
-            return False
-        schedule = values.pop("schedule", None)
+    def _adopt(self, rows: Sequence[Row[Any]]) -> int:
+        ready = []
+        for _, row in sorted({row.id: row for row in rows}.items()):
+            try:
+                ready.append((row, *self._adopted(row)))
+            except InputError as error:
+                self._set_aside(row.id, f"invalid: {error}")
 
-        def write(connection: Connection) -> bool:
-            done = connection.execute(self.database.text(sql.ADOPT), values).rowcount == 1
-            if done and schedule is not None:
-                self._remember(connection, row.id, digest(schedule, row.misfire), None)
-            return done
+        def write(connection: Connection) -> int:
+            return sum(self._complete(connection, *one) for one in ready)
 
-        return self.database.write(write)
+        return self.database.write(write) if ready else 0
 
-    def _adopted(self, row: Row[Any]) -> dict[str, Any]:
-        bind = self.database.dialect.bind
-        now = self._instant(row.now)
+    def _complete(
+        self, connection: Connection, row: Row[Any], values: dict[str, Any], schedule: Schedule | None
+    ) -> bool:
+        done = connection.execute(self.database.text(sql.ADOPT), values).rowcount == 1
+        if done and schedule is not None:
+            self._remember(connection, row.id, digest(schedule, row.misfire), None)
+        return done
+
+    def _adopted(self, row: Row[Any]) -> tuple[dict[str, Any], Schedule | None]:
+        """What the row lacks, and the schedule of a periodic one; raises InputError for a row that makes no sense."""
         values: dict[str, Any] = {
             "id": row.id,
             "status": int(Status.PENDING),
@@ -119,46 +116,55 @@ class PlanDesk:
             "next_fire_at": None,
         }
         if row.cron_expr is not None:
-            return values | self._adopted_periodic(row, now)
+            return self._adopted_periodic(row, values)
         planned = self.database.dialect.instant(row.plan_next_run_at)
         created = self._instant(row.created_at)
         if planned is not None and planned > created and row.task_type == TaskType.ONE_OFF:
             values["task_type"] = int(TaskType.TIMED)
-        values["plan"] = bind(planned or created + timedelta(seconds=row.delay))
-        return values
+        if planned is None and row.delay > (self.database.dialect.last - created).total_seconds():
+            raise InputError("delay", f"{row.delay} s lead to an instant later than the database can hold")
+        values["plan"] = self.database.dialect.bind(planned or created + timedelta(seconds=row.delay))
+        return values, None
 
-    def _adopted_periodic(self, row: Row[Any], now: datetime) -> dict[str, Any]:
+    def _adopted_periodic(self, row: Row[Any], values: dict[str, Any]) -> tuple[dict[str, Any], Schedule]:
         bind = self.database.dialect.bind
         zone = row.timezone or self.rules.default_zone
         schedule = schedule_of(row.cron_expr, zone, row.dst_gap, row.dst_overlap, zone)
-        up = first(schedule, now)
-        return {
-            "schedule": schedule,
+        up = within(first(schedule, self._instant(row.now)), self.database.dialect.last)
+        return values | {
             "task_type": int(TaskType.PERIODIC),
             "timezone": zone,
             "plan": bind(up.occurrence_at),
             "occurrence_at": bind(up.occurrence_at),
             "next_fire_at": bind(up.next_fire_at),
-        }
+        }, schedule
+
+    def _periodic(self, after: int) -> Sequence[Row[Any]]:
+        text, parameters = self.database.text(sql.PERIODIC), {"after": after, "n": CHUNK}
+        return self.database.read(lambda c: c.execute(text, parameters).all())
 
     def _plan(self, row: Row[Any]) -> None:
+        if row.status == Status.CANCELLED:
+            return
         try:
             schedule = schedule_of(
                 row.cron_expr, row.timezone, row.dst_gap, row.dst_overlap, self.rules.default_zone
             )
             self._keep(row, schedule)
         except CronError as error:
-            self._set_aside(row.id, f"invalid: {error}")
+            if row.status in sources(Move.HOLD):
+                self._set_aside(row.id, f"invalid: {error}")
 
     def _keep(self, row: Row[Any], schedule: Schedule) -> None:
         now, mark = self._instant(row.now), digest(schedule, row.misfire)
         edited = row.digest is not None and row.digest != mark
         up = self._next_up(row, schedule, now, edited)
+        up = up and within(up, self.database.dialect.last)
         refill = self._refill.get(row.id)
         if up is None and not edited and refill is not None and refill[0] == mark and now < refill[1]:
             return
         fresh = row.digest is None or edited or refill is None or refill[0] != mark or now >= refill[1]
-        planned = ahead(schedule, now, self.rules.ahead_hours, self.rules.ahead_most) if fresh else []
+        planned = self._ahead(schedule, now) if fresh else []
 
         def write(connection: Connection) -> None:
             if edited:
@@ -173,6 +179,10 @@ class PlanDesk:
         if planned:
             self._refill[row.id] = (mark, planned[len(planned) // 2])
 
+    def _ahead(self, schedule: Schedule, now: datetime) -> list[datetime]:
+        found = ahead(schedule, now, self.rules.ahead_hours, self.rules.ahead_most)
+        return [at for at in found if at <= self.database.dialect.last]
+
     def _next_up(self, row: Row[Any], schedule: Schedule, now: datetime, edited: bool) -> NextUp | None:
         """Where a waiting task should stand instead of where it stands; None: it is right there."""
         if row.status != Status.PENDING or row.occurrence_attempt is not None:
@@ -180,11 +190,22 @@ class PlanDesk:
         at = self.database.dialect.instant(row.occurrence_at)
         if at is None:
             return first(schedule, now) if row.plan_next_run_at is None else None
-        if edited and at > now:
+        if edited if at > now else row.state not in {None, OccurrenceState.PLANNED}:
             return first(schedule, now)
-        if row.next_fire_at is None:
-            return NextUp(at, schedule.next(at))
-        return catch_up(schedule, row.misfire, at, now, seconds(self.rules.misfire_grace))
+        grace = seconds(self.rules.misfire_grace)
+        return catch_up(schedule, row.misfire, at, now, grace) or self._next_fire_mended(
+            row, schedule, at, now
+        )
+
+    def _next_fire_mended(
+        self, row: Row[Any], schedule: Schedule, at: datetime, now: datetime
+    ) -> NextUp | None:
+        """A late occurrence that stands must not carry the next fire time of a schedule it had before."""
+        known = self.database.dialect.instant(row.next_fire_at)
+        if known is not None and at > now:
+            return None
+        up = NextUp(at, schedule.next(at))
+        return None if known == min(up.next_fire_at, self.database.dialect.last) else up
 
     def _move(self, connection: Connection, row: Row[Any], up: NextUp) -> bool:
         """Compare-and-set; a late task keeps its place in the line, one that waits for the future does not."""

@@ -15,6 +15,7 @@ from taskkit.errors import SchemaError
 HEAD = "0001"
 """The schema this code was written for; it also runs on the next one (a rolling upgrade)."""
 VERSION_TABLE = "task_schema"
+WAIT_S = 60
 
 
 def revision(database: Database) -> str | None:
@@ -92,7 +93,7 @@ def _refuse_remains(connection: sa.Connection) -> None:
 
 def _alone(connection: sa.Connection, sqlite: bool) -> None:
     """Two upgrades at once: the second waits. On SQLite the transaction itself is exclusive."""
-    if not sqlite and connection.execute(sa.text("SELECT GET_LOCK('taskkit_upgrade', 60)")).scalar() != 1:
+    if not sqlite and connection.execute(sa.text(f"SELECT GET_LOCK('taskkit_upgrade', {WAIT_S})")).scalar() != 1:
         raise SchemaError(
             "another `taskkit db upgrade` is running on this database; try again when it is done"
         )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.engine import Connection, Row
 
 from taskkit.center.database import Database
-from taskkit.center.ends import Ending, endings, write_run_rows
+from taskkit.center.ends import Ending, endings, portions, write_run_rows
 from taskkit.center.intake import new_token
 from taskkit.center.occurrences import settle
 from taskkit.center.statements import work as sql
 from taskkit.errors import CommitUnknown
 from taskkit.model import Claimed, Claims, Finish, Message
 from taskkit.states import Move, OccurrenceState, Outcome, Status, sources, target
+from taskkit.texts import encodable
 
 CLAIMABLE = sorted(int(s) for s in sources(Move.CLAIM))
-ROWS_PER_STATEMENT = 200
+NOT_FINISHED_BY_US = {None, Outcome.LOST.value, Outcome.SUPERSEDED.value}
 
 
 class WorkDesk:
@@ -37,7 +39,8 @@ class WorkDesk:
         try:
             won = self.database.write(lambda c: self._claim(c, messages, token))
         except CommitUnknown:
-            won = self.database.read(lambda c: self._claimed(c, [m.task_id for m in messages], token))
+            ids = [m.task_id for m in messages]
+            won = self.database.write(lambda c: self._claimed(c, ids, token, sql.CLAIMED_AFTER_ALL))
         return self._answers(messages, won)
 
     def finish(self, ends: Sequence[Finish]) -> list[Finish]:
@@ -46,8 +49,7 @@ class WorkDesk:
         A late one changes nothing but its own run row: the task is another attempt's now.
         """
         late: list[Finish] = []
-        for start in range(0, len(ends), ROWS_PER_STATEMENT):
-            part = ends[start : start + ROWS_PER_STATEMENT]
+        for part in portions(ends):
             try:
                 late += self.database.write(lambda c, part=part: self._finish(c, part))  # type: ignore[misc]
             except CommitUnknown:
@@ -69,7 +71,7 @@ class WorkDesk:
             "attempt": attempt,
             "status": int(Status.RUNNING),
             "progress": fraction,
-            "text": text[:190],
+            "text": encodable(text)[:190],
         }
         self.database.write(lambda c: c.execute(self.database.text(sql.PROGRESS), parameters))
 
@@ -91,14 +93,16 @@ class WorkDesk:
             connection.execute(self.database.text(template), parameters)
         return self._claimed(connection, [m.task_id for m in messages], token)
 
-    def _claimed(self, connection: Connection, ids: Sequence[int], token: str) -> list[Claimed]:
+    def _claimed(
+        self, connection: Connection, ids: Sequence[int], token: str, template: str = sql.CLAIMED_IN_BATCH
+    ) -> list[Claimed]:
         parameters = {
             "ids": sorted(set(ids)),
             "status": int(Status.RUNNING),
             "token": token,
             "worker": self.worker_id,
         }
-        rows = connection.execute(self.database.text(sql.CLAIMED_BY_TOKEN), parameters)
+        rows = connection.execute(self.database.text(template), parameters)
         return [self._read(row) for row in rows]
 
     def _read(self, row: Row[Any]) -> Claimed:
@@ -114,7 +118,8 @@ class WorkDesk:
         attempts = {task.id: task.attempt for task in won}
         left = []
         for message in messages:
-            key = (message.task_id, message.attempt or attempts.get(message.task_id, 0))
+            attempt = attempts.get(message.task_id) if message.attempt is None else message.attempt
+            key = (message.task_id, attempt)
             if key in taken:
                 taken.discard(key)
             else:
@@ -159,11 +164,8 @@ class WorkDesk:
         ours = [end for end in ends if (end.task.id, end.task.attempt) in held]
         late = [end for end in ends if (end.task.id, end.task.attempt) not in held]
         if ours:
-            found = endings(self.database, ours, held, self.default_zone)
-            self._write(connection, found)
-            now = self.database.dialect.instant(rows[0].now)
-            assert now is not None  # noqa: S101 - selected as the clock
-            write_run_rows(connection, self.database, ours, self.worker_id, now)
+            self._write(connection, endings(self.database, ours, held, self.default_zone))
+            write_run_rows(connection, self.database, ours, self.worker_id, self._instant(rows[0].now))
         return self._too_late(connection, late) if late else []
 
     def _write(self, connection: Connection, found: Sequence[Ending]) -> None:
@@ -184,27 +186,14 @@ class WorkDesk:
         parameters = {"ids": sorted({end.task.id for end in late}), "worker": self.worker_id}
         rows = connection.execute(self.database.text(sql.OWN_RUNS), parameters).all()
         outcomes = {(row.task_id, row.attempt): row.outcome for row in rows}
-        refused = []
-        for end in late:
-            known = outcomes.get((end.task.id, end.task.attempt))
-            if known is None or known == Outcome.LOST:
-                refused.append(end)
-                self._superseded(connection, end, known)
+        refused = [e for e in late if outcomes.get((e.task.id, e.task.attempt)) in NOT_FINISHED_BY_US]
+        if refused:
+            superseded = [replace(end, outcome=Outcome.SUPERSEDED) for end in refused]
+            now = self._instant(connection.execute(self.database.text(sql.CLOCK)).scalar_one())
+            write_run_rows(connection, self.database, superseded, self.worker_id, now)
         return refused
 
-    def _superseded(self, connection: Connection, end: Finish, known: str | None) -> None:
-        bind = self.database.dialect.bind
-        if known is None:
-            return
-        learnt: dict[str, Any] = {
-            "to": Outcome.SUPERSEDED.value,
-            "was": Outcome.LOST.value,
-            "task_id": end.task.id,
-            "attempt": end.task.attempt,
-            "started_at": bind(end.started_at),
-            "finished_at": bind(end.finished_at or datetime.now(end.task.claimed_at.tzinfo)),
-            "runtime_ms": end.runtime_ms,
-            "pid": end.pid,
-            "error": end.error,
-        }
-        connection.execute(self.database.text(sql.LATE_FINISH), learnt)
+    def _instant(self, value: object) -> datetime:
+        read = self.database.dialect.instant(value)
+        assert read is not None  # noqa: S101 - a clock always answers
+        return read

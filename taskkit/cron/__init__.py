@@ -16,7 +16,10 @@ skipped one. All others are fixed times: in a gap they fire at the moment the ga
 however many times were lost) or not at all (``"skip"``); in a repeated hour at the ``"first"`` copy, the
 ``"second"`` or ``"both"``. A wildcard in the seconds alone leaves a schedule a fixed one. A date that a zone
 left out altogether (Apia, 2011-12-30) is made up for at the end of the gap only if the schedule does not fire
-on that day anyway, so that a daily task runs once on every date that existed.
+on that day anyway, so that a daily task runs once on every date that existed. Where a gap ends at midnight
+(Nuuk), the fire made up for comes at 00:00 of the next date.
+
+**Limits.** Instants from 1900 up to 2100; whole seconds. Nothing here depends on the zone of the process.
 """
 
 from taskkit.cron.explained import Explained, explain

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from taskkit import logs
-from taskkit.doors import join_queue, open_center
+from taskkit.doors import embedded_tickers, join_queue, open_center
 from taskkit.errors import TaskkitError
 from taskkit.scheduler.process import SchedulerProcess
 from taskkit.service import Stop, exit_with
@@ -36,7 +36,7 @@ def run(config: Path | None, home: Path | None) -> int:
         stop.listen()
         center = open_center(settings, upgrade=True)
         queue = join_queue(settings, center)
-        SchedulerProcess(settings, center, queue, stop).run()
+        SchedulerProcess(settings, center, queue, stop, *embedded_tickers(settings, stop)).run()
     except TaskkitError as error:
         return exit_with(error)
     queue.close()

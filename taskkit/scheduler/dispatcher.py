@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from taskkit.center import Batch, TaskCenter
-from taskkit.clock import iso
+from taskkit.clock import iso, monotonic
 from taskkit.errors import BrokerUnavailable, PushRefused, StoreError
 from taskkit.model import DueList, ListName, Message, Won
 from taskkit.queues import Queue
@@ -17,6 +17,8 @@ from taskkit.settings import Scheduler
 
 log = logging.getLogger("taskkit.scheduler")
 FULL_PAUSE = 0.02
+SLOW_LOOK = 0.05
+REFRESH_PAUSE = 30.0
 PRIORITIES = range(10)
 
 
@@ -37,10 +39,11 @@ class Dispatcher:
         self.center, self.queue, self.settings = center, queue, settings
         self.counters = Counters()
         self._contended = False
+        self._refreshed = 0.0
 
     def scan(self) -> float:
         """Dispatch one batch; returns the seconds until the next scan is worth while."""
-        lists, now = self.center.dispatch.due_lists()
+        lists, now = self._look()
         self.counters.scans += 1
         self.counters.last_scan_at = now or self.counters.last_scan_at
         if any(not one.queue or one.earliest is None for one in lists) and self.center.plan.adopt(lists):
@@ -51,7 +54,18 @@ class Dispatcher:
         room = self._room(due)
         if not any(room.values()):
             return FULL_PAUSE
-        return self._dispatch(due, room) or self._rest(lists, now)
+        more = self._dispatch(due, room)
+        return self._rest(lists, now) if more is None else more
+
+    def _look(self) -> tuple[list[DueList], datetime | None]:
+        """The lists with waiting rows; a look that became slow has the server refresh its statistics."""
+        before = monotonic()
+        found = self.center.dispatch.due_lists()
+        after = monotonic()
+        if after - before > SLOW_LOOK and after - self._refreshed > REFRESH_PAUSE:
+            self._refreshed = after
+            self.center.dispatch.refresh_statistics()
+        return found
 
     def _dispatch(self, due: Sequence[DueList], room: Mapping[ListName, int]) -> float | None:
         """Claim and push one batch; 0.0 when there is more to do at once, None when not."""
@@ -130,8 +144,9 @@ class Dispatcher:
             raise BrokerUnavailable(str(next(iter(failed.values()))))
 
     def _ring(self, lists: Mapping[ListName, Sequence[Won]]) -> Mapping[ListName, StoreError]:
+        at = iso(next(iter(lists.values()))[0].dispatched_at) or ""
         messages = {
-            name: [Message(w.id, w.task_code, w.attempt, iso(w.dispatched_at) or "") for w in rows]
+            name: [Message(w.id, w.task_code, w.attempt, at) for w in rows]
             for name, rows in lists.items()
         }
         return self.queue.push(messages)

@@ -22,9 +22,11 @@ CLOCK_OFFSET_ALARM_MS = 1000.0
 
 
 class SchedulerProcess:
-    """One scheduler: runs until the stop is asked for."""
+    """One scheduler: runs until the stop is asked for; ``extra`` tickers run beside its own."""
 
-    def __init__(self, settings: Settings, center: TaskCenter, queue: Queue, stop: Stop) -> None:
+    def __init__(
+        self, settings: Settings, center: TaskCenter, queue: Queue, stop: Stop, *extra: Ticker
+    ) -> None:
         self.settings, self.center, self.queue, self.stop = settings, center, queue, stop
         self.id = node_id()
         self.dispatcher = Dispatcher(center, queue, settings.scheduler)
@@ -32,7 +34,7 @@ class SchedulerProcess:
             Troubles("the dispatch scan"),
             Troubles("waiting for the bell"),
         )
-        self._tickers = [Ticker("planner", self.plan, stop), Ticker("heartbeat", self.beat, stop)]
+        self._tickers = [Ticker("planner", self.plan, stop), Ticker("heartbeat", self.beat, stop), *extra]
         self._clock_alarmed = False
 
     def run(self) -> None:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from taskkit import logs
-from taskkit.doors import join_queue, open_center
+from taskkit.doors import embedded_tickers, join_queue, open_center
 from taskkit.errors import TaskkitError
 from taskkit.names import check_name
 from taskkit.service import Stop, exit_with, node_id
@@ -49,7 +49,12 @@ def run(
 ) -> int:
     """Run one worker; returns the exit code."""
     try:
-        overrides = {"app": app, "worker_processes": processes, "worker_grace_s": grace, "home": home}
+        overrides: dict[str, Any] = {
+            "app": app,
+            "worker_processes": processes,
+            "worker_grace_s": grace,
+            "home": home,
+        }
         settings = Settings.load(file=config, **overrides)
         worker_id = node_id()
         logs.configure(settings, role="worker", worker=worker_id)
@@ -68,7 +73,8 @@ def run(
             file=sys.stderr,
         )
     try:
-        WorkerProcess(worker_id, settings.worker, center, queue, nursery, serving, stop).run()
+        extra = embedded_tickers(stores, stop)
+        WorkerProcess(worker_id, settings.worker, center, queue, nursery, serving, stop, *extra).run()
     finally:
         queue.close()
         center.close()

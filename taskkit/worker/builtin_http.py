@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskkit.clock import as_utc, monotonic, utc_now
 from taskkit.errors import RetryLater, TaskkitError
-from taskkit.worker.builtin_output import Kept, checked_limit
+from taskkit.worker.builtin_output import USUAL, Kept, checked_limit
 from taskkit.worker.builtin_request import Expected, Request
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ def http(
     timeout: float = 30,
     follow_redirects: bool = False,
     verify: bool = True,
-    output_limit: int = 65536,
+    output_limit: int = USUAL,
 ) -> dict[str, Any]:
     """Call ``url`` and return status, body, cut and runtime_ms.
 
     ``expect`` lists the statuses that are a success: [200, 404] or "2xx,404". ``timeout`` is for the whole of it,
     from looking up the name to the last byte. The answer is read to its end, so that nothing is broken off that
-    prints much, but only head and tail are kept when it is longer than ``output_limit`` bytes. An unexpected 429
+    prints much, but only head and tail are kept when it is longer than ``output_limit`` bytes (as JSON). An unexpected 429
     or 503 with Retry-After is tried again then, at most an hour later.
     """
     expected = Expected.of(expect)
@@ -57,11 +57,11 @@ def http(
     request = Request.of(url, method, headers, body, json, timeout)
     started = monotonic()
     answer = _call(request, kept, follow_redirects=follow_redirects, verify=verify)
-    text = kept.text(answer.charset_encoding or "utf-8")
+    text, cut = kept.text(answer.charset_encoding or "utf-8")
     if answer.status_code not in expected:
         raise _unexpected(request, answer, text)
     runtime_ms = round((monotonic() - started) * 1000)
-    return {"status": answer.status_code, "body": text, "cut": kept.cut, "runtime_ms": runtime_ms}
+    return {"status": answer.status_code, "body": text, "cut": cut, "runtime_ms": runtime_ms}
 
 
 def _call(request: Request, kept: Kept, *, follow_redirects: bool, verify: bool) -> httpx.Response:

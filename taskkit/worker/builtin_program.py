@@ -42,7 +42,7 @@ def run(program: Program, kept: Kept) -> int:
     Whatever is raised meanwhile, `Interrupted` above all, ends the program and its descendants first.
     """
     process = _start(program)
-    with contextlib.closing(_Pipes(process, program.stdin, kept)) as pipes:
+    with contextlib.closing(_pipes(process, program.stdin, kept)) as pipes:
         try:
             while process.poll() is None:
                 pipes.step()
@@ -168,6 +168,16 @@ class _Pipes:
     def _close(self, pipe: Any) -> None:
         self.ready.unregister(pipe)
         pipe.close()
+
+
+def _pipes(process: subprocess.Popen[bytes], fed: bytes | None, kept: Kept) -> _Pipes:
+    """The pipes of a program; it is ended at once when it cannot be watched, for want of descriptors perhaps."""
+    try:
+        return _Pipes(process, fed, kept)
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
 
 
 def _exit_notice(pid: int) -> int | None:

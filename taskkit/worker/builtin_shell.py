@@ -14,7 +14,7 @@ from typing import Any
 
 from taskkit.clock import monotonic
 from taskkit.errors import PayloadError, TaskkitError
-from taskkit.worker.builtin_output import Kept, checked_limit
+from taskkit.worker.builtin_output import USUAL, Kept, checked_limit
 from taskkit.worker.builtin_program import CouldNotStart, Program, run
 
 SHOWN_LINES = 20
@@ -46,7 +46,7 @@ def shell(
     stdin: str | None = None,
     user: str | None = None,
     expect: list[int] | None = None,
-    output_limit: int = 65536,
+    output_limit: int = USUAL,
 ) -> dict[str, Any]:
     """Run ``argv``, or ``command`` by ``shell -c``, and return exit_code, output, cut and runtime_ms.
 
@@ -54,7 +54,7 @@ def shell(
     PATH=/usr/bin:/bin, with HOME as the folder to start in. ``user`` (needs a worker that is root, or that very
     user) always starts from the clean one, so that the worker's secrets stay with the worker. ``expect`` lists the
     exit codes that are a success, [0] by default, -15 meaning "killed by signal 15". Output is stdout and stderr
-    together, head and tail of it when longer than ``output_limit`` bytes.
+    together, of which head and tail are kept when it is longer than ``output_limit`` bytes (as JSON).
     """
     expected = _expected(expect)
     kept = Kept(checked_limit(output_limit))
@@ -68,11 +68,11 @@ def shell(
         exit_code = run(program, kept)
     except CouldNotStart as reason:
         raise CommandFailed(str(reason)) from reason
-    output = kept.text()
+    output, cut = kept.text()
     if exit_code not in expected:
         raise CommandFailed(_failure(exit_code, expected, output), exit_code)
     runtime_ms = round((monotonic() - started) * 1000)
-    return {"exit_code": exit_code, "output": output, "cut": kept.cut, "runtime_ms": runtime_ms}
+    return {"exit_code": exit_code, "output": output, "cut": cut, "runtime_ms": runtime_ms}
 
 
 def _words(argv: list[str] | None, command: str | None, shell: str) -> tuple[str, ...]:

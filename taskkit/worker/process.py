@@ -41,6 +41,7 @@ class WorkerProcess:
         nursery: NurseryLink,
         queues: Sequence[str],
         stop: Stop,
+        *extra: Ticker,
     ) -> None:
         self.id, self.settings, self.center, self.queue, self.queues, self.stop = (
             worker_id, settings, center, queue, list(queues), stop,
@@ -56,6 +57,7 @@ class WorkerProcess:
         self._tickers = [
             Ticker("heartbeat", self.beat, stop),
             Ticker("cancellations", self.look_for_cancels, stop),
+            *extra,
         ]
         self._parent = psutil.Process()
         self._watched: dict[int, psutil.Process] = {}

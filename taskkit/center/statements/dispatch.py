@@ -6,15 +6,20 @@ FROM task_center FORCE INDEX (ix_dispatch)
 WHERE status IN (0, 4) GROUP BY status, queue, priority
 """
 
+# Right after a large load the statistics are too old for the server to see that the scan above can be a loose one.
+REFRESH_STATISTICS_MYSQL = "ANALYZE NO_WRITE_TO_BINLOG TABLE task_center"
+
 # SQLite has no loose index scan: this walks from the head of one list to the head of the next.
 LISTS_SQLITE = """
 WITH RECURSIVE states(s) AS (VALUES (0), (4)), heads(s, id) AS (
   SELECT s, (SELECT id FROM task_center WHERE status = s
              ORDER BY queue, priority, plan_next_run_at LIMIT 1) FROM states
   UNION ALL
-  SELECT h.s, (SELECT n.id FROM task_center n
-               WHERE n.status = h.s AND (n.queue, n.priority) > (c.queue, c.priority)
-               ORDER BY n.queue, n.priority, n.plan_next_run_at LIMIT 1)
+  SELECT h.s, COALESCE(
+    (SELECT n.id FROM task_center n WHERE n.status = h.s AND n.queue = c.queue AND n.priority > c.priority
+     ORDER BY n.priority, n.plan_next_run_at LIMIT 1),
+    (SELECT n.id FROM task_center n WHERE n.status = h.s AND n.queue > c.queue
+     ORDER BY n.queue, n.priority, n.plan_next_run_at LIMIT 1))
   FROM heads h JOIN task_center c ON c.id = h.id
 )
 SELECT c.status, c.queue, c.priority,
@@ -54,9 +59,9 @@ UPDATE task_center {force_primary} SET status = :to, last_result = :note, token 
 WHERE id IN :ids AND status IN :statuses
 """
 
-WON_BY_TOKEN = """
+WON_IN_BATCH = """
 SELECT id, task_code, attempt, queue, priority, dispatched_at FROM task_center {force_primary}
-WHERE id IN :ids AND status = :status AND token = :token ORDER BY id
+WHERE id IN :ids AND status = :status AND token = :token ORDER BY id {for_update}
 """
 
 PUT_BACK = """

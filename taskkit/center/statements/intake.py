@@ -32,7 +32,7 @@ SELECT id, live_key FROM task_center WHERE live_key IN :keys {for_share}
 """
 
 WRITTEN = """
-SELECT COUNT(*) FROM (SELECT id FROM task_center {force_primary} WHERE id IN :ids {for_share}) AS written
+SELECT id FROM task_center {force_primary} WHERE id IN :ids {for_share}
 """
 
 REMEMBER_SCHEDULE = """

@@ -9,6 +9,7 @@ FROM task_center {force_primary} WHERE id = :id {for_update}
 START_AFRESH = """
 UPDATE task_center {force_primary} SET
   status = :to, plan_next_run_at = {now}, retry_count = 0, lost_count = 0, held_reason = NULL, held_at = NULL,
+  expires_at = CASE WHEN expires_at > {now} THEN expires_at END,
   cancel_requested_at = NULL, token = NULL, updated_at = {now}
 WHERE id = :id AND status IN :statuses
 """
@@ -17,7 +18,8 @@ WHERE id = :id AND status IN :statuses
 START_PERIODIC_BY_HAND = """
 UPDATE task_center {force_primary} SET
   status = :to, plan_next_run_at = {now}, occurrence_at = NULL, occurrence_attempt = NULL, retry_count = 0,
-  lost_count = 0, held_reason = NULL, held_at = NULL, cancel_requested_at = NULL, token = NULL, updated_at = {now}
+  lost_count = 0, held_reason = NULL, held_at = NULL, cancel_requested_at = NULL, token = NULL, updated_at = {now},
+  expires_at = CASE WHEN expires_at > {now} THEN expires_at END
 WHERE id = :id AND status IN :statuses
 """
 
@@ -26,6 +28,8 @@ UPDATE task_center {force_primary} SET
   status = :to, held_reason = NULL, held_at = NULL, updated_at = {now},
   plan_next_run_at = COALESCE(:plan, plan_next_run_at), occurrence_at = COALESCE(:plan, occurrence_at),
   next_fire_at = COALESCE(:next_fire_at, next_fire_at),
+  retry_count = CASE WHEN :plan IS NULL THEN retry_count ELSE 0 END,
+  lost_count = CASE WHEN :plan IS NULL THEN lost_count ELSE 0 END,
   occurrence_attempt = CASE WHEN :plan IS NULL THEN occurrence_attempt END
 WHERE id = :id AND status IN :statuses
 """
@@ -34,6 +38,10 @@ HOLD = """
 UPDATE task_center {force_primary} SET
   status = :to, held_reason = :reason, held_at = {now}, token = NULL, updated_at = {now}
 WHERE id = :id AND status IN :statuses
+"""
+
+HOLDER_OF_KEY = """
+SELECT id FROM task_center WHERE live_key = :key
 """
 
 MOVE = """

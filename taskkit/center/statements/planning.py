@@ -23,7 +23,8 @@ ADOPT = """
 UPDATE task_center {force_primary} SET
   queue = :queue, task_type = :task_type, timezone = :timezone, plan_next_run_at = :plan,
   occurrence_at = :occurrence_at, next_fire_at = :next_fire_at, occurrence_attempt = NULL, updated_at = {now}
-WHERE id = :id AND status = :status AND (queue = '' OR plan_next_run_at IS NULL OR cron_expr IS NOT NULL)
+WHERE id = :id AND status = :status AND (queue = '' OR plan_next_run_at IS NULL
+  OR (cron_expr IS NOT NULL AND (task_type <> 1 OR (occurrence_at IS NULL AND next_fire_at IS NULL))))
 """
 
 SET_ASIDE = """
@@ -35,16 +36,18 @@ WHERE id = :id AND status IN :statuses
 
 PERIODIC = """
 SELECT c.id, c.task_code, c.status, c.cron_expr, c.timezone, c.misfire, c.dst_gap, c.dst_overlap, c.occurrence_at,
-       c.occurrence_attempt, c.next_fire_at, c.plan_next_run_at, c.dispatched_at, s.digest, s.planned_until,
-       {now} AS now
-FROM task_schedule s JOIN task_center c ON c.id = s.task_id WHERE s.task_id > :after ORDER BY s.task_id LIMIT :n
+       c.occurrence_attempt, c.next_fire_at, c.plan_next_run_at, o.state, s.digest, {now} AS now
+FROM task_schedule s JOIN task_center c ON c.id = s.task_id
+LEFT JOIN task_occurrence o ON o.task_id = c.id AND o.planned_at = c.occurrence_at
+WHERE s.task_id > :after ORDER BY s.task_id LIMIT :n
 """
 
 PERIODIC_BY_ID = """
 SELECT c.id, c.task_code, c.status, c.cron_expr, c.timezone, c.misfire, c.dst_gap, c.dst_overlap, c.occurrence_at,
-       c.occurrence_attempt, c.next_fire_at, c.plan_next_run_at, c.dispatched_at, s.digest, s.planned_until,
-       {now} AS now
-FROM task_center c LEFT JOIN task_schedule s ON c.id = s.task_id WHERE c.id IN :ids AND c.task_type = 1
+       c.occurrence_attempt, c.next_fire_at, c.plan_next_run_at, o.state, s.digest, {now} AS now
+FROM task_center c LEFT JOIN task_schedule s ON c.id = s.task_id
+LEFT JOIN task_occurrence o ON o.task_id = c.id AND o.planned_at = c.occurrence_at
+WHERE c.id IN :ids AND c.task_type = 1
 """
 
 MOVE_OCCURRENCE = """
@@ -80,7 +83,9 @@ SELECT task_id, planned_at, state FROM task_occurrence WHERE task_id IN :ids AND
 PLANNED_LONG_AGO = """
 SELECT o.task_id, o.planned_at, c.status, c.occurrence_at, c.held_reason
 FROM task_occurrence o LEFT JOIN task_center c ON c.id = o.task_id
-WHERE o.state = 'planned' AND o.planned_at < {after(-:age)} ORDER BY o.planned_at LIMIT :n
+WHERE o.state = 'planned' AND o.planned_at < {after(-:age)}
+  AND (c.id IS NULL OR c.status IN (6, 7) OR c.occurrence_at > o.planned_at)
+ORDER BY o.planned_at LIMIT :n
 """
 
 DROP_PLANNED = """

@@ -12,12 +12,15 @@ UPDATE task_center {force_primary} SET
 WHERE id IN :ids AND status IN :statuses AND (expires_at IS NULL OR expires_at > {now})
 """
 
-CLAIMED_BY_TOKEN = """
+CLAIMED_IN_BATCH = """
 SELECT id, task_code, attempt, queue, payload, task_type, timeout, max_retry, retry_count, retry_delays,
        dispatched_at, claimed_at, occurrence_at, cron_expr, timezone, misfire, dst_gap, dst_overlap, trace_id, suspect
 FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND token = :token AND worker_id = :worker ORDER BY id
 """
+
+# After a COMMIT whose reply was lost: the lock waits until that COMMIT has come through or not.
+CLAIMED_AFTER_ALL = CLAIMED_IN_BATCH + "{for_update}"
 
 UNCLAIMED = """
 SELECT id, status, attempt, CASE WHEN expires_at <= {now} THEN 1 ELSE 0 END AS expired
@@ -31,22 +34,25 @@ WHERE id IN :ids AND status IN :statuses AND expires_at <= {now}
 
 LOCK_HELD = """
 SELECT id, attempt, occurrence_at, next_fire_at, cron_expr, timezone, misfire, dst_gap, dst_overlap,
-       task_type, {now} AS now
+       task_type, cancel_requested_at, {now} AS now
 FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND worker_id = :worker ORDER BY id {for_update}
 """
 
 END_COLUMNS = (
-    "id status retry_count delay plan occurrence_at next_fire_at last_result result suspect ended".split()
+    "id status retry_count delay moved occurrence_at next_fire_at last_result result suspect ended".split()
 )
 
 _ENDS = (
     ("status", "v.status"),
     ("retry_count", "v.retry_count"),
-    ("plan_next_run_at", "COALESCE(v.plan, {after(v.delay)}, {c}.plan_next_run_at)"),
-    ("occurrence_at", "CASE WHEN v.plan IS NULL THEN {c}.occurrence_at ELSE v.occurrence_at END"),
-    ("next_fire_at", "CASE WHEN v.plan IS NULL THEN {c}.next_fire_at ELSE v.next_fire_at END"),
-    ("occurrence_attempt", "CASE WHEN v.plan IS NULL THEN {c}.occurrence_attempt END"),
+    (
+        "plan_next_run_at",
+        "CASE WHEN v.moved = 1 THEN v.occurrence_at ELSE COALESCE({after(v.delay)}, {c}.plan_next_run_at) END",
+    ),
+    ("occurrence_at", "CASE WHEN v.moved = 1 THEN v.occurrence_at ELSE {c}.occurrence_at END"),
+    ("next_fire_at", "CASE WHEN v.moved = 1 THEN v.next_fire_at ELSE {c}.next_fire_at END"),
+    ("occurrence_attempt", "CASE WHEN v.moved = 1 THEN NULL ELSE {c}.occurrence_attempt END"),
     ("lost_count", "CASE WHEN v.ended = 1 THEN 0 ELSE {c}.lost_count END"),
     ("cancel_requested_at", "CASE WHEN v.ended = 1 THEN NULL ELSE {c}.cancel_requested_at END"),
     ("last_run_at", "{now}"),
@@ -61,11 +67,7 @@ OWN_RUNS = """
 SELECT task_id, attempt, outcome FROM task_run WHERE task_id IN :ids AND worker_id = :worker
 """
 
-LATE_FINISH = """
-UPDATE task_run SET outcome = :to, started_at = :started_at, finished_at = :finished_at, runtime_ms = :runtime_ms,
-  pid = :pid, error = :error
-WHERE task_id = :task_id AND attempt = :attempt AND outcome = :was
-"""
+CLOCK = "SELECT {now}"
 
 RUN_COLUMNS = (
     "task_id attempt task_code queue outcome worker_id host pid dispatched_at started_at finished_at runtime_ms "
@@ -100,7 +102,24 @@ def write_ends(mysql: bool, rows: int, mark: str) -> str:
     return f"{values} UPDATE task_center SET {ends} FROM v WHERE task_center.id = v.id"  # noqa: S608
 
 
-def insert_runs(rows: int, mark: str) -> str:
-    """INSERT of ``rows`` run rows."""
+def insert_runs(mysql: bool, rows: int, mark: str, *, late: bool = False) -> str:
+    """INSERT of ``rows`` run rows. One that is there already stays; a ``late`` end fills in a lost one."""
     one = "(" + ", ".join([mark] * len(RUN_COLUMNS)) + ")"
-    return f"INSERT INTO task_run ({', '.join(RUN_COLUMNS)}) VALUES {', '.join([one] * rows)}"  # noqa: S608
+    text = f"INSERT INTO task_run ({', '.join(RUN_COLUMNS)}) VALUES {', '.join([one] * rows)}"  # noqa: S608
+    if mysql:
+        return f"{text} ON DUPLICATE KEY UPDATE " + (
+            ", ".join(_learnt(mysql)) if late else "attempt = attempt"
+        )
+    if not late:
+        return f"{text} ON CONFLICT (task_id, attempt) DO NOTHING"
+    learnt = ", ".join(_learnt(mysql))
+    return f"{text} ON CONFLICT (task_id, attempt) DO UPDATE SET {learnt} WHERE task_run.outcome = 'lost'"
+
+
+def _learnt(mysql: bool) -> list[str]:
+    """What a late end tells of a lost attempt; the outcome last, since MySQL assigns from left to right."""
+    columns = "started_at finished_at runtime_ms pid error traceback outcome".split()
+    if not mysql:
+        return [f"{c} = COALESCE(excluded.{c}, task_run.{c})" for c in columns]
+    one = "{c} = CASE WHEN task_run.outcome = 'lost' THEN COALESCE(VALUES({c}), task_run.{c}) ELSE task_run.{c} END"
+    return [one.replace("{c}", c) for c in columns]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
@@ -56,7 +58,7 @@ def instant(column: str) -> sa.Column[str]:
     return sa.Column(column, Instant(), nullable=True, server_default=sa.text("NULL") if is_mysql() else None)
 
 
-def stamp(column: str, *, on_update: bool = False) -> sa.Column[str]:
+def stamp(column: str, *, on_update: bool = False) -> sa.Column[Any]:
     """An instant that is always there and that the database fills in."""
     if not is_mysql():
         now = "(strftime('%Y-%m-%d %H:%M:%f', 'now'))"
@@ -70,8 +72,9 @@ def instant_checks(*columns: str) -> list[sa.CheckConstraint]:
     """SQLite compares instants as text and takes any, so another notation and no instant at all are refused."""
     if is_mysql():
         return []
+    # '+0 days' makes strftime compute the date, so that the 30th of February does not come back as it is
     shape = (
-        "{0} IS NULL OR strftime('%Y-%m-%d %H:%M:%S', substr({0}, 1, 19)) IS substr({0}, 1, 19) AND "
+        "{0} IS NULL OR strftime('%Y-%m-%d %H:%M:%S', substr({0}, 1, 19), '+0 days') IS substr({0}, 1, 19) AND "
         "(substr({0}, 20) = '' OR substr({0}, 20) GLOB '.[0-9]*' AND length({0}) <= 26 "
         "AND substr({0}, 21) NOT GLOB '*[^0-9]*')"
     )
@@ -116,7 +119,7 @@ def upgrade() -> None:
 
 
 def create_task_center() -> None:
-    zero, null_name = sa.text("0"), {"nullable": True}
+    zero = sa.text("0")
     table(
         "task_center",
         sa.Column("id", big_id(), primary_key=True, autoincrement=True),
@@ -124,8 +127,8 @@ def create_task_center() -> None:
         sa.Column("task_type", tiny(), nullable=False, server_default=zero),
         sa.Column("queue", name(64), nullable=False, server_default=""),
         payload(),
-        sa.Column("cron_expr", name(100), **null_name),
-        sa.Column("timezone", name(64), **null_name),
+        sa.Column("cron_expr", name(100), nullable=True),
+        sa.Column("timezone", name(64), nullable=True),
         sa.Column("misfire", name(8), nullable=False, server_default="once"),
         sa.Column("dst_gap", name(8), nullable=False, server_default="after"),
         sa.Column("dst_overlap", name(8), nullable=False, server_default="first"),
@@ -134,7 +137,7 @@ def create_task_center() -> None:
         sa.Column("timeout", count(), nullable=False, server_default=sa.text("300")),
         sa.Column("max_retry", tiny(), nullable=False, server_default=sa.text("3")),
         sa.Column("retry_count", tiny(), nullable=False, server_default=zero),
-        sa.Column("retry_delays", name(100), **null_name),
+        sa.Column("retry_delays", name(100), nullable=True),
         sa.Column("lost_count", count(), nullable=False, server_default=zero),
         sa.Column("status", tiny(), nullable=False, server_default=zero),
         instant("plan_next_run_at"),
@@ -143,22 +146,22 @@ def create_task_center() -> None:
         instant("next_fire_at"),
         sa.Column("attempt", count(), nullable=False, server_default=zero),
         instant("dispatched_at"),
-        sa.Column("list_name", name(80), **null_name),
-        sa.Column("token", name(32), **null_name),
-        sa.Column("worker_id", name(120), **null_name),
+        sa.Column("list_name", name(80), nullable=True),
+        sa.Column("token", name(32), nullable=True),
+        sa.Column("worker_id", name(120), nullable=True),
         instant("claimed_at"),
         sa.Column("suspect", tiny(), nullable=False, server_default=zero),
-        sa.Column("unique_key", name(190), **null_name),
+        sa.Column("unique_key", name(190), nullable=True),
         sa.Column("live_key", name(190), sa.Computed(LIVE_KEY, persisted=True), nullable=True),
-        sa.Column("held_reason", name(190), **null_name),
+        sa.Column("held_reason", name(190), nullable=True),
         instant("held_at"),
-        sa.Column("limit_key", name(190), **null_name),
+        sa.Column("limit_key", name(190), nullable=True),
         sa.Column("batch_id", big_id(), nullable=True),
         sa.Column("waits_for", big_id(), nullable=True),
         instant("expires_at"),
         instant("cancel_requested_at"),
-        sa.Column("payload_key_id", name(32), **null_name),
-        sa.Column("trace_id", name(64), **null_name),
+        sa.Column("payload_key_id", name(32), nullable=True),
+        sa.Column("trace_id", name(64), nullable=True),
         sa.Column("progress", sa.Float(), nullable=True),
         sa.Column("progress_text", sa.String(190), nullable=True),
         sa.Column("result", medium_text(), nullable=True),
@@ -172,7 +175,9 @@ def create_task_center() -> None:
         sa.CheckConstraint("priority BETWEEN 0 AND 9", name="ck_priority"),
         sa.CheckConstraint("timeout >= 1", name="ck_timeout"),
         sa.CheckConstraint("delay >= 0 AND attempt >= 0 AND lost_count >= 0", name="ck_not_negative"),
-        sa.CheckConstraint("max_retry BETWEEN 0 AND 255 AND retry_count BETWEEN 0 AND 255", name="ck_retries"),
+        sa.CheckConstraint(
+            "max_retry BETWEEN 0 AND 255 AND retry_count BETWEEN 0 AND 255", name="ck_retries"
+        ),
         sa.CheckConstraint("task_type <> 1 OR cron_expr IS NOT NULL", name="ck_periodic_has_cron"),
         sa.CheckConstraint("task_type <> 1 OR status NOT IN (3, 5)", name="ck_periodic_goes_on"),
         sa.CheckConstraint(

@@ -1,0 +1,107 @@
+"""``taskkit demo``: the main job on the embedded default and on MariaDB and Redis, told and cleaned up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.commands import done, program, running
+from tests.databases import fresh_database
+from tests.servers import MariaDB
+from tests.waiting import wait_until
+
+CODES = ("send_email", "shell", "http", "fetch", "flaky", "slow")
+
+
+def traces(folder: Path) -> list[object]:
+    """What a demo leaves: temporary homes, and processes that know of one."""
+    found: list[object] = list(folder.glob("taskkit-demo-*"))
+    for process in psutil.process_iter():
+        try:
+            home = process.environ().get("TASKKIT_HOME", "")
+        except (psutil.Error, OSError):
+            continue
+        if home.startswith(str(folder)):
+            found.append(process)
+    return found
+
+
+@pytest.mark.timeout(170)
+def test_the_demo_on_the_embedded_default(tmp_path: Path) -> None:
+    found = program("demo", env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert (found.returncode, found.stderr) == (0, ""), found.stdout + found.stderr
+    for words in (
+        *CODES,
+        "2 schedulers and 2 workers",
+        "1 timeout",
+        "2 failed",
+        "3 success",
+        "20 of 20 pages at once",
+        "100 of 100",
+        "by hand",
+        "none is left behind",
+        "Everything was as it should be",
+        "What to type next",
+    ):
+        assert words in found.stdout
+    assert max(map(len, found.stdout.splitlines())) <= 110
+    assert traces(tmp_path) == []
+
+
+@pytest.mark.timeout(170)
+def test_the_demo_on_mariadb_and_redis(
+    mariadb: MariaDB, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fresh_database(mariadb.url) as url:
+        stores = {"TASKKIT_DATABASE_URL": url, "TASKKIT_REDIS_URL": redis_url}
+        found = program("demo", env={**os.environ, **stores, "TMPDIR": str(tmp_path)})
+        assert found.returncode == 0, found.stdout + found.stderr
+        assert "which nobody else serves" in found.stdout
+        assert "Everything was as it should be" in found.stdout
+        assert ":taskkit@" not in found.stdout + found.stderr
+        assert traces(tmp_path) == []
+        for name, value in stores.items():
+            monkeypatch.setenv(name, value)
+        tasks = done("tasks", "list", "--limit", "1000", "--json").json
+    assert {task["status_name"] for task in tasks} == {"success", "given_up", "cancelled"}
+    assert all(task["queue"].startswith("demo-") for task in tasks)
+    assert all(task["status_name"] == "cancelled" for task in tasks if task["task_type"] == 1)
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_stops_the_demo_and_leaves_nothing(tmp_path: Path) -> None:
+    with running("demo", folder=tmp_path, TMPDIR=str(tmp_path)) as demo:
+        wait_until(lambda: "are up after" in demo.out.read_text(), 60)
+        demo.note()
+        assert demo.end(signal.SIGINT) == 130
+        wait_until(lambda: not demo.left(), 20)
+    assert traces(tmp_path) == []
+    assert "Traceback" not in demo.said
+
+
+def test_a_demo_that_cannot_reach_its_database_says_so() -> None:
+    stores = {"TASKKIT_DATABASE_URL": "mysql://me:hunter2@127.0.0.1:1/shop"}
+    found = program("demo", env={**os.environ, **stores})
+    assert found.returncode == 1
+    assert found.stderr.startswith("taskkit: ")
+    assert found.stderr.count("\n") == 1
+    assert "127.0.0.1:1/shop" in found.stderr
+    assert "hunter2" not in found.stdout + found.stderr
+
+
+def test_the_temporary_folder_of_the_tests_is_the_demos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    from taskkit.demo.stage import Stage
+
+    stage = Stage(1, 1)
+    assert stage.folder.parent == tmp_path
+    assert stage.own
+    stage.clear()
+    assert traces(tmp_path) == []

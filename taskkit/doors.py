@@ -47,10 +47,15 @@ def peek_queue(settings: Settings, center: TaskCenter) -> Queue | None:
     return None if url is None else connect(url, key_prefix(settings, center))
 
 
-def join_queue(settings: Settings, center: TaskCenter, *, strict: bool = False) -> Queue:
+def join_queue(settings: Settings, center: TaskCenter) -> Queue:
     """The broker for a scheduler or a worker: an embedded one is started, and stopped when the last one leaves."""
     url = settings.redis_url or Embedded(settings.home).join()
-    return connect(url, key_prefix(settings, center), strict=strict)
+    return connect(
+        url,
+        key_prefix(settings, center),
+        strict=settings.scheduler.strict_priority,
+        in_order=settings.worker.strict_queues,
+    )
 
 
 def embedded_tickers(settings: Settings, stop: Stop) -> list[Ticker]:

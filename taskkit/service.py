@@ -25,12 +25,12 @@ def node_id() -> str:
 
 
 class Stop:
-    """The wish to stop. The first signal asks for an end in order, the second one ends at once."""
+    """The wish to stop. The first signal asks for an end in order, the second one ends at once, after ``at_once``."""
 
-    def __init__(self, at_once: Callable[[], None] | None = None) -> None:
+    def __init__(self) -> None:
         self._event = threading.Event()
-        self._at_once = at_once or (lambda: None)
         self._wakers: list[Callable[[], None]] = []
+        self.at_once: Callable[[], None] = lambda: None
 
     def listen(self) -> None:
         """Take SIGTERM and SIGINT; only in the main thread."""
@@ -58,7 +58,7 @@ class Stop:
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
         if self._event.is_set():
-            self._at_once()
+            self.at_once()
             os._exit(1)
         self.ask()
 

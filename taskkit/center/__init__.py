@@ -13,6 +13,7 @@ from taskkit.center.nodes import NodeDesk
 from taskkit.center.people import PeopleDesk
 from taskkit.center.plan import PlanDesk, PlanRules
 from taskkit.center.reading import ReadDesk, TaskFilter
+from taskkit.center.samples import SampleDesk
 from taskkit.center.work import WorkDesk
 from taskkit.clock import utc_now
 
@@ -36,6 +37,7 @@ class TaskCenter:
         self.dispatch = DispatchDesk(self.database, self.rules.misfire_grace)
         self.plan = PlanDesk(self.database, self.rules)
         self.read = ReadDesk(self.database)
+        self.samples = SampleDesk(self.database, self.read)
         self.people = PeopleDesk(self.database, self.rules.default_zone)
         self.nodes = NodeDesk(self.database)
 

@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from taskkit.center.dialect import Dialect, MySQL, SQLite
-from taskkit.center.faults import Fault, classify, explain
+from taskkit.center.faults import SQLITE_ADVICE, Fault, classify, explain
 from taskkit.clock import utc_now
 from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, StoreError
 
@@ -180,7 +180,7 @@ class Database:
     def _sqlite_engine(self, pool_size: int) -> Engine:
         memory = self.url.database in {None, "", ":memory:"}
         if not memory:
-            Path(str(self.url.database)).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _make_folder(Path(str(self.url.database)).parent)
         options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {"pool_size": pool_size}
         engine = sa.create_engine(
             self.url,
@@ -207,6 +207,15 @@ class Database:
 
 
 PLURAL = {"ids", "instants", "keys", "statuses", "states", "codes", "queues", "workers", "lists"}
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise DatabaseUnavailable(
+            f"database folder {folder}: cannot make it: {error.strerror}; {SQLITE_ADVICE}"
+        ) from error
 
 
 def _with_driver(url: URL) -> URL:

@@ -89,8 +89,16 @@ class DispatchDesk:
             "to": int(target(Move.PUT_BACK)),
             "token": token,
         }
-        text = self.database.text(sql.PUT_BACK)
-        return self.database.write(lambda c: c.execute(text, parameters).rowcount)
+        counts: list[int] = []
+
+        def work(connection: Connection) -> None:
+            counts.append(connection.execute(self.database.text(sql.PUT_BACK), parameters).rowcount)
+
+        try:
+            self.database.write(work)
+        except CommitUnknown:
+            self.database.write(work)
+        return max(counts)
 
     def _claim(self, connection: Connection, ids: list[int], token: str) -> Batch:
         rows = connection.execute(

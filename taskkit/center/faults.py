@@ -80,6 +80,7 @@ ADVICE = {
     Fault.GONE: "the server went away; try again",
     Fault.LOCK_WAIT: "somebody holds a lock on these rows; look for a long transaction",
 }
+SQLITE_ADVICE = "check that the file and its folder exist, can be written, and have room"
 
 
 def classify(error: BaseException, sqlite: bool) -> Fault:
@@ -119,7 +120,7 @@ def explain(error: SQLAlchemyError, url: URL) -> str:
     said = re.sub(r"\s+", " ", said).strip()[:300]
     advice = ADVICE.get(fault)
     if sqlite and fault in {Fault.UNREACHABLE, Fault.REFUSED}:
-        advice = "check that the file and its folder exist, can be written, and have room"
+        advice = SQLITE_ADVICE
     if isinstance(error, OperationalError) and url.password:
         said = said.replace(str(url.password), "***")
     return f"database {place}: {said}" + (f"; {advice}" if advice else "")

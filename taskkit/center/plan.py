@@ -21,6 +21,8 @@ from taskkit.states import Move, OccurrenceState, Status, TaskType, sources, tar
 
 CHUNK = 500
 SETTLE_AFTER = 60.0
+INVALID = "invalid: "
+"""How the reason of a task begins whose row makes no sense; a person mends it and resumes the task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class PlanDesk:
             try:
                 ready.append((row, *self._adopted(row)))
             except InputError as error:
-                self._set_aside(row.id, f"invalid: {error}")
+                self._set_aside(row.id, f"{INVALID}{error}")
 
         def write(connection: Connection) -> int:
             return sum(self._complete(connection, *one) for one in ready)
@@ -144,7 +146,7 @@ class PlanDesk:
         return self.database.read(lambda c: c.execute(text, parameters).all())
 
     def _plan(self, row: Row[Any]) -> None:
-        if row.status == Status.CANCELLED:
+        if row.status == Status.CANCELLED or (row.held_reason or "").startswith(INVALID):
             return
         try:
             schedule = schedule_of(
@@ -153,7 +155,7 @@ class PlanDesk:
             self._keep(row, schedule)
         except CronError as error:
             if row.status in sources(Move.HOLD):
-                self._set_aside(row.id, f"invalid: {error}")
+                self._set_aside(row.id, f"{INVALID}{error}")
 
     def _keep(self, row: Row[Any], schedule: Schedule) -> None:
         now, mark = self._instant(row.now), digest(schedule, row.misfire)
@@ -190,12 +192,11 @@ class PlanDesk:
         at = self.database.dialect.instant(row.occurrence_at)
         if at is None:
             return first(schedule, now) if row.plan_next_run_at is None else None
-        if edited if at > now else row.state not in {None, OccurrenceState.PLANNED}:
+        settled = row.state not in {None, OccurrenceState.PLANNED}
+        if (edited and at > now) or (settled and at <= now):
             return first(schedule, now)
-        grace = seconds(self.rules.misfire_grace)
-        return catch_up(schedule, row.misfire, at, now, grace) or self._next_fire_mended(
-            row, schedule, at, now
-        )
+        up = catch_up(schedule, row.misfire, at, now, seconds(self.rules.misfire_grace))
+        return up or self._next_fire_mended(row, schedule, at, now)
 
     def _next_fire_mended(
         self, row: Row[Any], schedule: Schedule, at: datetime, now: datetime

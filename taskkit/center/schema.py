@@ -93,7 +93,10 @@ def _refuse_remains(connection: sa.Connection) -> None:
 
 def _alone(connection: sa.Connection, sqlite: bool) -> None:
     """Two upgrades at once: the second waits. On SQLite the transaction itself is exclusive."""
-    if not sqlite and connection.execute(sa.text(f"SELECT GET_LOCK('taskkit_upgrade', {WAIT_S})")).scalar() != 1:
+    if (
+        not sqlite
+        and connection.execute(sa.text(f"SELECT GET_LOCK('taskkit_upgrade', {WAIT_S})")).scalar() != 1
+    ):
         raise SchemaError(
             "another `taskkit db upgrade` is running on this database; try again when it is done"
         )

@@ -129,7 +129,7 @@ class WorkDesk:
         return claims
 
     def _explain(self, left: list[Message], claims: Claims) -> None:
-        """Why these messages won nothing: no such row, expired, or somebody else's."""
+        """Why these messages won nothing: no such row (or only since a moment), expired, or somebody else's."""
         parameters = {"ids": sorted({m.task_id for m in left})}
         rows = self.database.read(lambda c: c.execute(self.database.text(sql.UNCLAIMED), parameters).all())
         known = {row.id: row for row in rows}
@@ -139,6 +139,8 @@ class WorkDesk:
                 claims.missing.append(message)
             elif row.expired and row.status == Status.DISPATCHED:
                 claims.expired.append(message)
+            elif row.status in CLAIMABLE and message.attempt in {None, row.attempt}:
+                claims.missing.append(message)
             else:
                 claims.duplicates.append(message)
         self._expire([m.task_id for m in claims.expired])

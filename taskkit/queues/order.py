@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from taskkit.errors import BrokerUnavailable
@@ -84,12 +85,11 @@ class Order:
 
     def plan(self, queues: Queues, room: int, mode: Mode) -> list[Pop]:
         """The steps of the next trip."""
-        high = self._lists(queues, low=False)
         if self.strict or mode == "bulk":
-            return [Pop(high, room)]
-        low = self._lists(queues, low=True)
-        budget = room if mode == "mixed" else min(room, LOW_EVERY)
-        return [Pop(low if is_low else high, n, is_low) for n, is_low in self._shares(budget)]
+            return [Pop(self._lists(queues, low=False), room)]
+        shares = list(self._shares(room if mode == "mixed" else min(room, LOW_EVERY)))
+        lists = {is_low: self._lists(queues, low=is_low) for is_low in {is_low for _, is_low in shares}}
+        return [Pop(lists[is_low], count, is_low) for count, is_low in shares]
 
     def took(self, queues: Queues, pop: Pop, taken: Taken) -> None:
         """Move the turn of the served priority on, and count towards the share of the lowest."""
@@ -120,8 +120,7 @@ class Order:
         lists: list[ListName] = []
         for priority in reversed(PRIORITIES) if low else PRIORITIES:
             turn = self._turns[priority] % len(queues)
-            for shards in grid[priority][turn:] + grid[priority][:turn]:
-                lists += shards
+            lists += chain.from_iterable(grid[priority][turn:] + grid[priority][:turn])
         return tuple(lists)
 
     def _shards(self, queue: str, priority: int) -> tuple[ListName, ...]:

@@ -55,26 +55,23 @@ class Puller:
         """Carry out the steps; raises only when nothing was taken and the next try would be no better."""
         if not self._lmpop:
             return self._pop_each(pops)
-        replies = self._line.exchange(
-            [("LMPOP", *_counted(self._usable(pop.lists)), "LEFT", "COUNT", pop.count) for pop in pops]
-        )
+        keys = {low: _counted(self._usable(lists)) for low, lists in _both(pops).items()}
+        replies = self._line.exchange([("LMPOP", *keys[pop.low], "LEFT", "COUNT", pop.count) for pop in pops])
         taken = [self._taken(reply) for reply in replies]
         trouble = next((reply for reply in replies if isinstance(reply, Trouble)), None)
-        if trouble is None:
+        if trouble is None or any(taken):
             return taken
-        mended = self._mend(trouble, pops[0].lists)
-        if any(taken):
-            return taken
-        if not mended:
+        if not self._mend(trouble, pops[0].lists):
             raise trouble.raised()
         return self._pop(pops)
 
     def _pop_each(self, pops: Sequence[Pop]) -> list[Taken | None]:
         """The same for a server without LMPOP: look at the lengths first, then take from each list."""
         lengths = self._lengths(pops[0].lists)
+        waiting = {low: [name for name in lists if lengths.get(name)] for low, lists in _both(pops).items()}
         commands: list[Command | None] = []
         for pop in pops:
-            name = next((name for name in pop.lists if lengths.get(name)), None)
+            name = next((name for name in waiting[pop.low] if lengths[name]), None)
             if name is not None:
                 lengths[name] -= min(pop.count, lengths[name])
             commands.append(None if name is None else ("LPOP", self._keys.list(name), pop.count))
@@ -137,7 +134,8 @@ class Puller:
     def _usable(self, lists: Sequence[ListName]) -> list[bytes]:
         """The keys of the lists, without those that are no lists."""
         now = clock.monotonic()
-        keys = [self._keys.list(name) for name in lists if self._wrong.get(name, 0.0) < now]
+        wrong = {name for name, until in self._wrong.items() if until > now}
+        keys = [self._keys.list(name) for name in lists if not wrong or name not in wrong]
         if not keys:
             raise BrokerUnavailable(
                 f"none of the keys of queue {lists[0].queue!r} is a list: DEL or RENAME them"
@@ -163,6 +161,11 @@ class Puller:
                 "%s is not a list and is left out of pulls: DEL or RENAME it", self._keys.list(name).decode()
             )
         return bool(names)
+
+
+def _both(pops: Sequence[Pop]) -> dict[bool, tuple[ListName, ...]]:
+    """The two ways through the lists: all steps of a trip from the top share one, those from the bottom the other."""
+    return {pop.low: pop.lists for pop in pops}
 
 
 def _is_no_list(kind: Any) -> bool:

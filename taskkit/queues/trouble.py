@@ -39,7 +39,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
 LOST_ADVICE = "is it running, and is redis_url right?"
 
 # The connection tells of a server that is not the right one any more: look for it anew.
-STALE = frozenset({"READONLY", "MASTERDOWN", "UNBLOCKED", "LOADING", "NOAUTH", "CLUSTERDOWN", "MOVED"})
+STALE = frozenset({"READONLY", "MASTERDOWN", "UNBLOCKED", "LOADING", "NOAUTH"})
 
 REPLY_ERRORS = (
     redis.ResponseError,

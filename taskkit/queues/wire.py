@@ -44,6 +44,8 @@ class Wire:
         """One reply or trouble per command; ``wait`` is how long the server may block before the first reply."""
         if self._pid != os.getpid():  # the parent's connection must not be shared by a fork
             self._begin()
+        if not commands:
+            return []
         with self._lock:
             if self._closed:
                 return [self._reporter.closed()] * len(commands)

@@ -146,8 +146,7 @@ class Dispatcher:
     def _ring(self, lists: Mapping[ListName, Sequence[Won]]) -> Mapping[ListName, StoreError]:
         at = iso(next(iter(lists.values()))[0].dispatched_at) or ""
         messages = {
-            name: [Message(w.id, w.task_code, w.attempt, at) for w in rows]
-            for name, rows in lists.items()
+            name: [Message(w.id, w.task_code, w.attempt, at) for w in rows] for name, rows in lists.items()
         }
         return self.queue.push(messages)
 

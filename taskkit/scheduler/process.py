@@ -13,6 +13,7 @@ from taskkit.errors import BrokerUnavailable, StoreError
 from taskkit.model import SchedulerBeat
 from taskkit.queues import Queue
 from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.scheduler.sampler import Sampler
 from taskkit.service import Stop, Ticker, Troubles, node_id
 from taskkit.settings import Settings
 
@@ -34,7 +35,8 @@ class SchedulerProcess:
             Troubles("the dispatch scan"),
             Troubles("waiting for the bell"),
         )
-        self._tickers = [Ticker("planner", self.plan, stop), Ticker("heartbeat", self.beat, stop), *extra]
+        self._tickers = [Ticker("planner", self.plan, stop), Ticker("heartbeat", self.beat, stop)]
+        self._tickers += [Ticker("sampler", Sampler(center, queue, self.id).tick, stop), *extra]
         self._clock_alarmed = False
 
     def run(self) -> None:
@@ -109,7 +111,8 @@ class SchedulerProcess:
         for ticker in self._tickers:
             ticker.join(5)
         try:
-            self.center.nodes.drop_lease("planner", self.id)
+            for lease in ("planner", "sampler"):
+                self.center.nodes.drop_lease(lease, self.id)
             self.center.nodes.leave_scheduler(self.id)
         except StoreError as error:
             log.warning("could not sign off: %s", error)

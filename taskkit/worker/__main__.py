@@ -58,9 +58,10 @@ def run(
         settings = Settings.load(file=config, **overrides)
         worker_id = node_id()
         logs.configure(settings, role="worker", worker=worker_id)
-        nursery = NurseryLink(settings.app, settings.worker.threads, worker_id)
-        stop = Stop(at_once=nursery.end)
+        stop = Stop()
         stop.listen()
+        nursery = NurseryLink(settings.app, settings.worker.threads, worker_id)
+        stop.at_once = nursery.end
         stores = _stores(settings, nursery)
         serving = _queues(settings, queues, nursery)
         center = open_center(stores, pool_size=3, upgrade=True)
@@ -94,11 +95,10 @@ def _path(kind: type, value: Any) -> Any:
 def _queues(settings: Settings, asked: str | None, nursery: NurseryLink) -> list[str]:
     """The queues to serve: asked for, set, or those of all handlers."""
     if asked is not None:
-        names = [check_name(name.strip(), "queue") for name in asked.split(",")]
-    elif settings.queues:
-        names = list(settings.queues)
-    else:
-        names = [info.queue or settings.default_queue or info.code for info in nursery.hello.handlers]
+        return [check_name(name.strip(), "queue") for name in asked.split(",")]
+    if settings.queues:
+        return list(settings.queues)
+    names = [info.queue or settings.default_queue or info.code for info in nursery.hello.handlers]
     return list(dict.fromkeys(names))
 
 

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
@@ -44,9 +45,10 @@ class Child:
         self._threads = threads
         self._unpacker = frames.Unpacker()
         self._inbox: deque[Any] = deque()
-        self._sending, self._asking = threading.Lock(), threading.Lock()
         self._answers: deque[Answer] = deque()
-        self._answered = threading.Event()
+        self._sending, self._asking, self._mail = threading.Lock(), threading.Lock(), threading.Condition()
+        self._reading = False
+        self.pid = os.getpid()
         self._busy = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._async: dict[int, asyncio.Task[None]] = {}
@@ -77,38 +79,41 @@ class Child:
             os._exit(1)
 
     def ask(self, frame: msgspec.Struct) -> Answer:
-        """Send a frame and wait for its answer; jobs that arrive meanwhile wait."""
+        """Send a frame and wait for its answer, in any thread; jobs that arrive meanwhile wait."""
         with self._asking:
             self.send(frame)
-            if self._reader_is_elsewhere():
-                return self._await_answer()
-            while not self._answers:
-                self._receive()
+            self._receive_until(self._answers)
             return self._answers.popleft()
 
-    def _reader_is_elsewhere(self) -> bool:
-        return threading.current_thread() is not threading.main_thread()
-
-    def _await_answer(self) -> Answer:
-        while not self._answers:
-            self._answered.wait(0.5)
-            self._answered.clear()
-        return self._answers.popleft()
-
     def _next(self) -> Any:
-        while not self._inbox:
-            self._receive()
+        self._receive_until(self._inbox)
         return self._inbox.popleft()
 
+    def _receive_until(self, box: deque[Any]) -> None:
+        """Read the pipe until something is in ``box``; one thread reads at a time, the others wait for what it finds."""
+        with self._mail:
+            while not box:
+                if self._reading:
+                    self._mail.wait()
+                else:
+                    self._receive()
+
     def _receive(self) -> None:
-        data = frames.receive(self.sock)
+        """Read once and sort what came; the mail is locked, except while the parent is waited for."""
+        self._reading = True
+        self._mail.release()
+        try:
+            data = frames.receive(self.sock)
+        finally:
+            self._mail.acquire()
+            self._reading = False
+            self._mail.notify_all()
         if data == b"":
             os._exit(0)
         for body in self._unpacker.feed(data or b""):
             frame = frames.to_child.decode(body)
             if isinstance(frame, Answer):
                 self._answers.append(frame)
-                self._answered.set()
             else:
                 self._inbox.append(frame)
 
@@ -152,10 +157,12 @@ class Child:
                 handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result
             )
         except asyncio.CancelledError:
-            outcome = Outcome(self._cancelled.pop(job.seq, Outcome.FAILED.value))
-            ended = Ended(outcome, error=f"{outcome.value}: the async handler was cancelled")
+            ended = Ended(Outcome.FAILED, error="CancelledError: the async handler was cancelled")
         finally:
             self._async.pop(job.seq, None)
+        asked = self._cancelled.pop(job.seq, None)
+        if asked is not None and ended.outcome is not Outcome.SUCCESS:
+            ended = replace(ended, outcome=Outcome(asked))
         self._end(job, started, ended)
 
     def _end(self, job: Job, started: float, ended: Ended) -> None:
@@ -230,7 +237,7 @@ class PipeProducer(Producer):
         self._child = child
 
     def _write(self, tasks: Sequence[NewTask], connection: Any) -> list[int]:
-        if connection is not None:
+        if connection is not None or os.getpid() != self._child.pid:  # a process that the handler forked
             return super()._write(tasks, connection)
         answer = self._child.ask(Enqueue([msgspec.msgpack.encode(task) for task in tasks]))
         if answer.error is not None:

@@ -12,6 +12,8 @@ from taskkit.worker.slots import Slot
 UNKNOWN_SECONDS = 0.1
 LEARNING = 0.2
 SHORTEST = 5e-5
+HELD = 1.0
+"""Seconds that a claimed task may wait here for a child; beyond, it goes back, perhaps to another worker."""
 
 
 class Feeder:
@@ -28,15 +30,16 @@ class Feeder:
         seconds = max(seconds, SHORTEST)
         usual = self._usual.get(code)
         self._usual[code] = seconds if usual is None else usual + LEARNING * (seconds - usual)
-        self._mean += LEARNING * (seconds - self._mean)
+        if self._mode(code) == "sync":
+            self._mean += LEARNING * (seconds - self._mean)
 
     def usual(self, code: str) -> float:
         """Seconds that a task of this code usually takes."""
         return self._usual.get(code, UNKNOWN_SECONDS)
 
-    def mode(self, task: Claimed) -> str:
-        """How the task's handler runs: ``sync``, ``async`` or ``thread``."""
-        mode = self.handlers[task.task_code].mode
+    def _mode(self, code: str) -> str:
+        """How the handler of a code runs: ``sync``, ``async`` or ``thread``."""
+        mode = self.handlers[code].mode
         return "sync" if mode == "thread" and self.settings.threads == 1 else mode
 
     def room(self, slots: Iterable[Slot], now: float) -> int:
@@ -55,26 +58,41 @@ class Feeder:
 
     def place(self, tasks: Sequence[Claimed], slots: Sequence[Slot], now: float) -> list[Claimed]:
         """Give tasks to children, in order; returns those for which there is no place now."""
-        loads = {slot.number: slot.load(now) for slot in slots if slot.usable}
+        free = [slot for slot in slots if slot.usable and not slot.alone]
+        loads = {slot.number: slot.load(now) for slot in free}
         batches: dict[int, list[Job]] = {}
         left: list[Claimed] = []
         blocked: set[str] = set()
         for task in tasks:
-            mode = self.mode(task)
-            slot = None if mode in blocked else self._choose(task, mode, slots, loads, blocked)
+            mode = "suspect" if task.suspect else self._mode(task.task_code)
+            slot = None if mode in blocked else self._choose(mode, free, loads)
             if slot is None:
-                left.append(task)
-                if not task.suspect:
+                if mode not in blocked:
                     blocked.add(mode)
+                    self._let_run_dry(mode, free, loads)
+                left.append(task)
                 continue
             estimate = self.usual(task.task_code)
-            batches.setdefault(slot.number, []).append(slot.prepare(task, mode, estimate))
-            slot.alone = task.suspect
+            job = slot.prepare(task, self._mode(task.task_code), estimate)
+            batches.setdefault(slot.number, []).append(job)
             loads[slot.number] += estimate
+            if task.suspect:
+                slot.alone = True
+                free.remove(slot)
         for slot in slots:
             if slot.number in batches:
                 slot.give(batches[slot.number])
         return left
+
+    def excess(self, tasks: Sequence[Claimed], slots: Sequence[Slot]) -> set[int]:
+        """Ids of the waiting tasks that would wait here for longer than HELD seconds, by what is known of their codes."""
+        room = HELD * max(1, sum(slot.usable for slot in slots))
+        beyond = set()
+        for task in tasks:
+            room -= self._usual.get(task.task_code, 0.0)
+            if room < 0 and not task.suspect:
+                beyond.add(task.id)
+        return beyond
 
     def share_back(
         self, slots: Sequence[Slot], now: float, put_first: Callable[[Iterable[Claimed]], None]
@@ -86,22 +104,23 @@ class Feeder:
             if slot.mode == "sync" and len(slot.jobs) > 1 and slot.load(now) > 2 * self.budget:
                 put_first(given.task for given in slot.take_back())
 
-    def _choose(
-        self, task: Claimed, mode: str, slots: Sequence[Slot], loads: Mapping[int, float], blocked: set[str]
-    ) -> Slot | None:
-        if task.suspect:
-            return next((slot for slot in slots if slot.idle), None)
-        free = [slot for slot in slots if slot.usable and not slot.alone]
+    def _choose(self, mode: str, free: Sequence[Slot], loads: Mapping[int, float]) -> Slot | None:
+        if mode == "suspect":
+            return next((slot for slot in free if slot.idle), None)
         if mode == "sync":
             able = [s for s in free if not s.jobs or (s.mode == "sync" and loads[s.number] < self.budget)]
-            return min(able, key=lambda s: loads[s.number], default=None)
+            return min(able, key=lambda s: (loads[s.number], len(s.jobs)), default=None)
         alike = [s for s in free if s.mode == mode and len(s.jobs) < self._limit(mode)]
-        if "sync" in blocked and alike:
-            # a plain task waits for a child of its own: let the least busy of these run dry
-            alike.remove(min(alike, key=lambda s: len(s.jobs)))
         if alike:
             return min(alike, key=lambda s: len(s.jobs))
         return next((s for s in free if not s.jobs), None)
+
+    def _let_run_dry(self, mode: str, free: list[Slot], loads: Mapping[int, float]) -> None:
+        """Tasks of a mode wait: until it has its share of the children, the least busy of the others gets no more."""
+        modes = {slot.mode for slot in free if slot.mode} | {mode}
+        others = [slot for slot in free if slot.mode != mode]
+        if others and (len(free) - len(others)) * len(modes) < len(free):
+            free.remove(min(others, key=lambda s: (loads[s.number], len(s.jobs))))
 
     def _limit(self, mode: str) -> int:
         return self.settings.async_concurrency if mode == "async" else self.settings.threads

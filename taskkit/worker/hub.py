@@ -1,7 +1,8 @@
-"""The hub: the parent's main loop. Feeds children, collects ends, keeps time limits, judges deaths."""
+"""The hub: the parent's main loop. Feeds children, hears what they say, judges their deaths."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import selectors
@@ -16,9 +17,12 @@ from taskkit.model import Claimed
 from taskkit.settings import Worker
 from taskkit.states import Outcome
 from taskkit.worker import frames
+from taskkit.worker.ends import Ends, log_fields
 from taskkit.worker.feeding import Feeder
-from taskkit.worker.frames import Answer, Born, Cancel, Died, Done, Enqueue, Progress
+from taskkit.worker.frames import Answer, Born, Died, Done, Enqueue, Progress
 from taskkit.worker.frames import Finish as FinishChild
+from taskkit.worker.groups import end_group
+from taskkit.worker.limits import Limits
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
 from taskkit.worker.slots import Given, Slot, Verdict
@@ -30,7 +34,10 @@ log = logging.getLogger("taskkit.worker")
 TICK = 0.05
 REBIRTH_PAUSE = 0.5
 STOP_KILL_GRACE = 0.5
-HANDED_BACK = "handed back: the worker is stopping"
+ORPHANS_PATIENCE = 0.5
+STOPPING = Verdict(Outcome.HANDED_BACK, "handed back: the worker is stopping")
+TOO_MUCH = Verdict(Outcome.HANDED_BACK, "handed back: the worker has enough to do")
+CANCELLED = Verdict(Outcome.CANCELLED, "cancelled by a person")
 
 
 class Hub:
@@ -39,10 +46,12 @@ class Hub:
     def __init__(
         self, nursery: NurseryLink, pool: Pool, writer: Writer, judge: Judge, tally: Tally, settings: Worker
     ) -> None:
-        self.nursery, self.pool, self.writer, self.judge, self.tally = nursery, pool, writer, judge, tally
-        self.settings = settings
+        self.nursery, self.pool, self.writer, self.settings = nursery, pool, writer, settings
         self.slots: dict[int, Slot] = {}
+        self.handlers = judge.handlers
         self.feeder = Feeder(settings, judge.handlers)
+        self.ends = Ends(writer, judge, tally)
+        self.limits = Limits(self.slots, nursery, pool, settings.kill_grace_s)
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -77,34 +86,42 @@ class Hub:
         self._answer()
         self._carry_out_cancels()
         now = monotonic()
-        self._keep_time(now)
-        self._give_birth(now)
+        self.limits.keep(now)
+        for slot in self.slots.values():
+            slot.flush()
+            self._retire_if_due(slot)
         if feeding:
+            self._give_birth(now)
             self.feed(now)
 
     def feed(self, now: float) -> None:
         """Give waiting tasks to children and say how many more are wanted."""
-        waiting = self.pool.take_all()
         slots = list(self.slots.values())
+        self.feeder.share_back(slots, now, self.pool.put_first)
+        waiting = self.pool.take_all()
         if waiting:
-            known = []
-            for task in waiting:
-                if task.task_code in self.judge.handlers:
-                    known.append(task)
-                else:
-                    self._end(task, Outcome.FAILED, error=UNKNOWN.format(code=task.task_code))
-            self.feeder.share_back(slots, now, self.pool.put_first)
-            left = self.feeder.place(known, slots, now)
-            self.pool.put_first(left)
+            left = self.feeder.place([task for task in waiting if self._is_known(task)], slots, now)
+            excess = self.feeder.excess(left, slots)
+            self.pool.put_first(task for task in left if task.id not in excess)
+            for task in left:
+                if task.id in excess:
+                    self.ends.unstarted(task, TOO_MUCH)
         self.pool.set_room(self.feeder.room(slots, now))
+
+    def _is_known(self, task: Claimed) -> bool:
+        """Whether there is a handler; without one the attempt fails here and now."""
+        known = task.task_code in self.handlers
+        if not known:
+            self.ends.unstarted(task, Verdict(Outcome.FAILED, UNKNOWN.format(code=task.task_code)))
+        return known
 
     def hand_back_unstarted(self) -> None:
         """Give back all tasks that no handler has begun."""
         for task in self.pool.take_all():
-            self._end(task, Outcome.HANDED_BACK, line=HANDED_BACK)
+            self.ends.unstarted(task, STOPPING)
         for slot in self.slots.values():
             for given in slot.take_back():
-                self._end(given.task, Outcome.HANDED_BACK, line=HANDED_BACK)
+                self.ends.unstarted(given.task, STOPPING)
 
     @property
     def running(self) -> list[Given]:
@@ -116,8 +133,8 @@ class Hub:
         for slot in self.slots.values():
             if slot.jobs and not slot.ending:
                 for seq in slot.jobs:
-                    slot.verdicts[seq] = Verdict(Outcome.HANDED_BACK, HANDED_BACK)
-                self._begin_ending(slot, STOP_KILL_GRACE)
+                    slot.verdicts[seq] = STOPPING
+                self.limits.end_child(slot, STOP_KILL_GRACE)
 
     def close(self) -> None:
         """End all children and the nursery."""
@@ -166,10 +183,12 @@ class Hub:
         log.error("the nursery has died; starting a new one")
         self._selector.unregister(self.nursery.sock)
         self.nursery.end()
-        for number in list(self.slots):
-            self._died(number, -signal.SIGKILL)
+        for slot in list(self.slots.values()):
+            if slot.pid is not None:
+                end_group(slot.pid, ORPHANS_PATIENCE)
+            self._died(slot.number, -signal.SIGKILL)
         try:
-            self.nursery = NurseryLink(self.nursery.app, self.nursery.threads, self.nursery.worker_id)
+            self.nursery.restart()
         except AppError:
             log.exception("the application can no longer be loaded; ending this worker")
             os.kill(os.getpid(), signal.SIGTERM)
@@ -178,8 +197,8 @@ class Hub:
 
     def _died(self, number: int, code: int) -> None:
         slot = self.slots.pop(number)
-        self._on_child(slot)
-        self._selector.unregister(slot.sock)
+        self._hear(slot)
+        self._unwatch(slot)
         self._judge_the_dead(slot, code)
         slot.close()
         calm = not slot.retiring and not slot.served and not slot.ending
@@ -192,16 +211,15 @@ class Hub:
         for seq, given in list(slot.jobs.items()):
             verdict = slot.verdicts.get(seq)
             if verdict is not None:
-                self._end_given(slot, given, verdict.outcome, verdict.error)
+                self.ends.by_verdict(slot, given, verdict)
             elif given not in begun:
                 self.pool.put_first([given.task])
             elif crashed and len(begun) == 1:
-                log.error("child %s died: %s", slot.pid, death(code), extra=_fields(given.task))
-                self._end_given(slot, given, Outcome.FAILED, death(code))
+                log.error("child %s died: %s", slot.pid, death(code), extra=log_fields(given.task))
+                self.ends.by_verdict(slot, given, Verdict(Outcome.FAILED, death(code)))
             else:
-                self._end_given(
-                    slot, given, Outcome.HANDED_BACK, f"its child ended: {death(code)}", suspect=True
-                )
+                others = Verdict(Outcome.HANDED_BACK, f"its child ended: {death(code)}")
+                self.ends.by_verdict(slot, given, others, suspect=True)
 
     # what children say
 
@@ -209,10 +227,21 @@ class Hub:
         frames.receive(self._wake_out)
 
     def _on_child(self, slot: Slot) -> None:
+        """Something from a child, if it has not died within this turn; at its end the nursery says why."""
+        if slot.number in self.slots and not self._hear(slot):
+            self._unwatch(slot)
+
+    def _hear(self, slot: Slot) -> bool:
+        """Take in what a child has said; False when there is nothing more to come."""
         slot.flush()
         while data := frames.receive(slot.sock):
             for body in slot.unpacker.feed(data):
                 self._take(slot, frames.from_child.decode(body))
+        return data is None
+
+    def _unwatch(self, slot: Slot) -> None:
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(slot.sock)
 
     def _take(self, slot: Slot, frame: Any) -> None:
         if isinstance(frame, Done):
@@ -232,20 +261,7 @@ class Hub:
             return
         slot.served += 1
         self.feeder.learn(given.task.task_code, done.ended - done.started)
-        outcome = Outcome(done.outcome)
-        self._end(
-            given.task,
-            outcome,
-            error=done.error,
-            traceback=done.traceback,
-            result=done.result,
-            line=done.line,
-            delay=done.delay,
-            started_at=self.tally.instant(done.started),
-            finished_at=self.tally.instant(done.ended),
-            runtime=done.ended - done.started,
-            pid=slot.pid,
-        )
+        self.ends.by_child(slot, given, done)
         self._retire_if_due(slot)
 
     def _retire_if_due(self, slot: Slot) -> None:
@@ -268,100 +284,16 @@ class Hub:
             if slot is not None:
                 slot.post(answer)
 
-    # time limits and cancellations
-
-    def _keep_time(self, now: float) -> None:
-        for slot in self.slots.values():
-            if slot.outbox:
-                slot.flush()
-            if slot.retiring and not slot.jobs:
-                self._retire_if_due(slot)
-            for given in list(slot.jobs.values()):
-                started = slot.started(given)
-                if started is not None and now - started > given.job.timeout:
-                    text = f"timeout: still running after {given.job.timeout:g} s"
-                    self._stop_job(slot, given, Verdict(Outcome.TIMEOUT, text), now)
-            if slot.kill_at is not None and now >= slot.kill_at:
-                slot.kill_at = now + 1.0
-                self.nursery.kill(slot.number, signal.SIGKILL)
-
-    def _stop_job(self, slot: Slot, given: Given, verdict: Verdict, now: float) -> None:
-        """End one job: an async one is cancelled first, for any other its child is ended."""
-        if given.job.seq in slot.verdicts:
-            return
-        if given.job.mode == "async":
-            if given.cancel_sent is None:
-                given.cancel_sent = now
-                slot.post(Cancel(given.job.seq, verdict.outcome.value))
-                return
-            if now - given.cancel_sent < self.settings.kill_grace_s:
-                return
-        slot.verdicts[given.job.seq] = verdict
-        self._begin_ending(slot, self.settings.kill_grace_s)
-
-    def _begin_ending(self, slot: Slot, grace: float) -> None:
-        if slot.ending:
-            return
-        slot.ending = True
-        slot.kill_at = monotonic() + grace
-        self.nursery.kill(slot.number, signal.SIGTERM)
-
     def _carry_out_cancels(self) -> None:
         wanted = {self._cancels.popleft() for _ in range(len(self._cancels))}
         if not wanted:
             return
-        verdict = Verdict(Outcome.CANCELLED, "cancelled by a person")
         for slot in list(self.slots.values()):
-            for given in slot.take_back():
+            for given in reversed(slot.take_back()):
                 if (given.task.id, given.task.attempt) in wanted:
-                    self._end(given.task, verdict.outcome, line=verdict.error)
+                    self.ends.unstarted(given.task, CANCELLED)
                 else:
                     self.pool.put_first([given.task])
             for given in list(slot.jobs.values()):
                 if (given.task.id, given.task.attempt) in wanted:
-                    self._stop_job(slot, given, verdict, monotonic())
-
-    # ends
-
-    def _end_given(
-        self, slot: Slot, given: Given, outcome: Outcome, error: str, *, suspect: bool = False
-    ) -> None:
-        _, at = slot.marks.running(given.job.slot)
-        started = at if slot.has_begun(given) and at else None
-        now = monotonic()
-        line = error if outcome in {Outcome.HANDED_BACK, Outcome.CANCELLED} else None
-        self._end(
-            given.task,
-            outcome,
-            error=None if line else error,
-            line=line,
-            started_at=None if started is None else self.tally.instant(started),
-            finished_at=self.tally.instant(now),
-            runtime=None if started is None else now - started,
-            pid=slot.pid,
-            suspect=suspect,
-        )
-        slot.settle(given.job.seq)
-
-    def _end(self, task: Claimed, outcome: Outcome, **facts: Any) -> None:
-        end = self.judge.finish(task, outcome, **facts)
-        good = outcome is Outcome.SUCCESS
-        self.tally.processed += 1
-        self.tally.failed += outcome in {Outcome.FAILED, Outcome.TIMEOUT, Outcome.GIVEN_UP}
-        self.tally.last_progress = monotonic()
-        level = (
-            logging.INFO if good or outcome in {Outcome.HANDED_BACK, Outcome.CANCELLED} else logging.WARNING
-        )
-        if log.isEnabledFor(level):
-            extra = {**_fields(task), "outcome": outcome.value, "runtime_ms": end.runtime_ms}
-            log.log(level, "%s%s", outcome.value, f": {end.error}" if end.error else "", extra=extra)
-        self.writer.put(end)
-
-
-def _fields(task: Claimed) -> dict[str, Any]:
-    return {
-        "task_id": task.id,
-        "task_code": task.task_code,
-        "attempt": task.attempt,
-        "trace_id": task.trace_id,
-    }
+                    self.limits.stop(slot, given, CANCELLED, monotonic())

@@ -11,6 +11,7 @@ import mmap
 import os
 import struct
 import tempfile
+from pathlib import Path
 
 HEAD = struct.Struct("=QQ")
 NUMBER = struct.Struct("=Q")
@@ -78,5 +79,5 @@ class Marks:
 
 def _unlinked_file() -> int:
     fd, path = tempfile.mkstemp(prefix="taskkit-marks-")
-    os.unlink(path)
+    Path(path).unlink()
     return fd

@@ -13,7 +13,6 @@ import selectors
 import signal
 import socket
 import sys
-import time
 from typing import Any
 
 import msgspec
@@ -25,10 +24,10 @@ from taskkit.kit import Taskkit
 from taskkit.worker import frames
 from taskkit.worker.child import Child
 from taskkit.worker.frames import Born, Died, HandlerInfo, Hello, Kill, Spawn
+from taskkit.worker.groups import end_group
 from taskkit.worker.marks import Marks
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-GROUP_PATIENCE = 2.0
 
 
 class Nursery:
@@ -104,12 +103,14 @@ class Nursery:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for end in (self.sock, self._wake_in, self._wake_out):
                 end.close()
+            for descriptor in self._descriptors:
+                os.close(descriptor)
             sock = socket.socket(fileno=channel)
             sock.setblocking(True)
             gc.enable()
             Child(self.kit, sock, Marks(marks), self.threads).run()
             code = 0
-        except BaseException:  # the only way out of a child is _exit
+        except BaseException:  # noqa: BLE001 - the only way out of a child is _exit
             sys.excepthook(*sys.exc_info())
         finally:
             with contextlib.suppress(Exception):
@@ -128,32 +129,14 @@ class Nursery:
                 return
             number = self.children.pop(pid, None)
             if number is not None:
-                self._end_group(pid)
+                end_group(pid)
                 self._tell(Died(number, os.waitstatus_to_exitcode(status)))
-
-    def _end_group(self, group: int) -> None:
-        """Kill what a dead child left in its process group and wait until it is gone."""
-        deadline = time.monotonic() + GROUP_PATIENCE
-        while time.monotonic() < deadline:
-            try:
-                os.killpg(group, signal.SIGKILL)
-            except ProcessLookupError:
-                return
-            except PermissionError:
-                pass
-            self._reap_group(group)
-            time.sleep(0.005)
-
-    def _reap_group(self, group: int) -> None:
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-group, os.WNOHANG)[0]:
-                pass
 
     def _end_all(self) -> None:
         for pid in list(self.children):
             self._signal(pid, signal.SIGKILL)
         for pid in list(self.children):
-            self._end_group(pid)
+            end_group(pid)
 
     def _signal(self, pid: int | None, number: int) -> None:
         if pid is not None:
@@ -214,6 +197,7 @@ def main(arguments: list[str]) -> None:
     sock.sendall(frames.pack(greeting))
     gc.collect()
     gc.freeze()
+    _prctl(PR_SET_PDEATHSIG, 0)  # from here on the closed socket says it, and the children's groups end first
     Nursery(sock, kit, threads).run()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from taskkit.errors import AppError
@@ -61,18 +63,29 @@ class NurseryLink:
             raise AppError(greeting.error)
         return greeting
 
+    def restart(self) -> None:
+        """Start another one in its place, after :meth:`end`; raises AppError."""
+        self.hello = self._start()
+
     def spawn(self, number: int, channel: int, marks: int) -> None:
         """Ask for a child with these two descriptors; ours of the channel is closed."""
-        self.sock.setblocking(True)
-        socket.send_fds(self.sock, [frames.pack(Spawn(number))], [channel, marks])
-        self.sock.setblocking(False)
+        with self._telling():
+            socket.send_fds(self.sock, [frames.pack(Spawn(number))], [channel, marks])
         os.close(channel)
 
     def kill(self, number: int, signal_number: int) -> None:
         """Ask for a signal to a child's process group."""
-        self.sock.setblocking(True)
-        self.sock.sendall(frames.pack(Kill(number, int(signal_number))))
-        self.sock.setblocking(False)
+        with self._telling():
+            self.sock.sendall(frames.pack(Kill(number, int(signal_number))))
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """A nursery that has died is noticed by :meth:`receive`, not here."""
+        with contextlib.suppress(OSError):
+            self.sock.setblocking(True)
+            yield
+        with contextlib.suppress(OSError):
+            self.sock.setblocking(False)
 
     def receive(self) -> list[Any] | None:
         """What it has said since the last call; None when it is gone."""

@@ -114,4 +114,4 @@ class Puller:
             if dead:
                 self.queue.bury(dead)
         except BrokerUnavailable as error:
-            log.error("could not keep %s unreadable messages: %s", len(dead), error)
+            log.error("could not keep %s unreadable messages: %s", len(dead), error)  # noqa: TRY400 - one line

@@ -16,23 +16,24 @@ from taskkit.worker.frames import Job, Run
 from taskkit.worker.marks import Marks
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to say of a job that is ended before it has come to an end of its own."""
+
+    outcome: Outcome
+    text: str
+
+
 @dataclass(slots=True)
 class Given:
-    """A job that a child was given and has not answered."""
+    """A job that a child was given and has not answered; ``verdict`` if it was told to stop."""
 
     job: Job
     task: Claimed
     estimate: float
+    verdict: Verdict | None = None
     cancel_sent: float | None = None
     progress: tuple[float, str] | None = None
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What to say of a job whose child is ended for it."""
-
-    outcome: Outcome
-    error: str
 
 
 @dataclass(slots=True)
@@ -77,12 +78,13 @@ class Slot:
         return self.usable and not self.jobs
 
     def load(self, now: float) -> float:
-        """Seconds of work that it holds, by what its codes usually take."""
+        """Seconds of work that it holds, by what its codes usually take; what takes longer may do so as long again."""
         total, first = 0.0, True
         for given in self.jobs.values():
             left = given.estimate
             if first:
-                left = max(0.0, given.estimate - self._elapsed(now))
+                elapsed = self._elapsed(now)
+                left = left - elapsed if elapsed < left else elapsed
                 first = False
             total += left
         return total

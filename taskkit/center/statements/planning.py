@@ -36,7 +36,8 @@ WHERE id = :id AND status IN :statuses
 
 PERIODIC = """
 SELECT c.id, c.task_code, c.status, c.cron_expr, c.timezone, c.misfire, c.dst_gap, c.dst_overlap, c.occurrence_at,
-       c.occurrence_attempt, c.next_fire_at, c.plan_next_run_at, o.state, s.digest, {now} AS now
+       c.occurrence_attempt, c.next_fire_at, c.plan_next_run_at, c.held_reason, o.state, s.digest,
+       {now} AS now
 FROM task_schedule s JOIN task_center c ON c.id = s.task_id
 LEFT JOIN task_occurrence o ON o.task_id = c.id AND o.planned_at = c.occurrence_at
 WHERE s.task_id > :after ORDER BY s.task_id LIMIT :n
@@ -44,7 +45,8 @@ WHERE s.task_id > :after ORDER BY s.task_id LIMIT :n
 
 PERIODIC_BY_ID = """
 SELECT c.id, c.task_code, c.status, c.cron_expr, c.timezone, c.misfire, c.dst_gap, c.dst_overlap, c.occurrence_at,
-       c.occurrence_attempt, c.next_fire_at, c.plan_next_run_at, o.state, s.digest, {now} AS now
+       c.occurrence_attempt, c.next_fire_at, c.plan_next_run_at, c.held_reason, o.state, s.digest,
+       {now} AS now
 FROM task_center c LEFT JOIN task_schedule s ON c.id = s.task_id
 LEFT JOIN task_occurrence o ON o.task_id = c.id AND o.planned_at = c.occurrence_at
 WHERE c.id IN :ids AND c.task_type = 1

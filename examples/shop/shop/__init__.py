@@ -1,0 +1,1 @@
+"""A small shop whose work is done by taskkit."""

@@ -1,0 +1,5 @@
+"""``python -m taskkit.cli``: the same as ``taskkit``."""
+
+from taskkit.cli import main
+
+main()

@@ -1,0 +1,164 @@
+"""What becomes of each line of a crontab: read, imported or refused, with the reason and its next fire times."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taskkit.cli.cron import zulu
+from taskkit.errors import InputError, TaskkitError
+
+if TYPE_CHECKING:
+    from taskkit.cli.front import Front
+    from taskkit.crontab import Crontab, Job, Line
+
+NEXT = 5
+LARGEST = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What all tasks of an import get."""
+
+    queue: str | None
+    timeout: int
+    max_retry: int
+    misfire: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accounted:
+    """One line of a file and what became of it."""
+
+    line: int
+    kind: str
+    status: str
+    text: str
+    reason: str | None = None
+    expression: str | None = None
+    timezone: str | None = None
+    user: str | None = None
+    command: str | None = None
+    task_id: int | None = None
+    next: tuple[datetime, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def shape(self) -> dict[str, Any]:
+        """For ``--json``."""
+        names = "line kind status reason expression timezone user command task_id text".split()
+        found = {name: getattr(self, name) for name in names}
+        return found | {"next": [zulu(at) for at in self.next], "notes": list(self.notes)}
+
+    def outcome(self) -> str:
+        """In the table: what became of it, and as which task."""
+        return f"{self.status} {self.task_id}" if self.task_id is not None else self.status
+
+    def next_shown(self) -> str:
+        """The next fire times in the line's own zone, one below the other."""
+        from zoneinfo import ZoneInfo
+
+        zone = ZoneInfo(self.timezone or "UTC")
+        return "\n".join(f"{at.astimezone(zone):%Y-%m-%d %H:%M}" for at in self.next)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """All lines of one file."""
+
+    file: str
+    system: bool
+    reason: str
+    lines: list[Accounted]
+    notes: list[str] = field(default_factory=list)
+
+    def shape(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "file": self.file,
+            "format": "system" if self.system else "user",
+            "detected": self.reason,
+            "notes": self.notes,
+            "lines": [line.shape() for line in self.lines],
+        }
+
+
+class Importer:
+    """Writes the tasks of job lines, or with ``dry_run`` only says what it would do."""
+
+    def __init__(self, front: Front, options: TaskOptions, *, dry_run: bool) -> None:
+        self.front, self.options, self.dry_run = front, options, dry_run
+        self.now = datetime.now(UTC)
+
+    def take(self, line: Line, job: Job) -> Accounted:
+        """What becomes of one job line."""
+        told: dict[str, Any] = {
+            "line": line.number,
+            "kind": line.kind,
+            "text": line.text,
+            "expression": job.expression,
+            "timezone": job.timezone,
+            "user": job.user,
+            "command": job.command,
+            "notes": job.notes,
+        }
+        try:
+            told["next"] = tuple(job.upcoming(self.now, NEXT))
+            status, task_id = ("dry-run", None) if self.dry_run else self._write(job)
+        except InputError as problem:
+            return Accounted(**told, status="refused", reason=str(problem))
+        return Accounted(**told, status=status, task_id=task_id)
+
+    def _write(self, job: Job) -> tuple[str, int]:
+        newest = self.front.newest_id()
+        task_id = self.front.kit.producer.enqueue(
+            "shell",
+            job.payload,
+            cron=job.expression,
+            timezone=job.timezone,
+            unique_key=job.unique_key,
+            queue=self.options.queue,
+            timeout=self.options.timeout,
+            max_retry=self.options.max_retry,
+            misfire=self.options.misfire,
+        )
+        return ("imported" if task_id > newest else "exists"), task_id
+
+
+def account_for(name: str, system: bool | None, zone: str, importer: Importer) -> Accounts:
+    """Read one file and take its job lines."""
+    from taskkit.crontab import decode, read
+    from taskkit.render import progress
+
+    tab = read(decode(_bytes(name)), name="stdin" if name == "-" else name, system=system, timezone=zone)
+    lines = []
+    with progress(name, len(tab)) as bar:
+        for line in tab:
+            lines.append(_account(line, importer))
+            bar.step()
+    return Accounts(name, tab.detected.system, _reason(tab), lines, list(tab.notes))
+
+
+def _account(line: Line, importer: Importer) -> Accounted:
+    if line.job is not None:
+        return importer.take(line, line.job)
+    return Accounted(line.number, line.kind, line.kind, line.text, reason=line.reason or None)
+
+
+def _reason(tab: Crontab) -> str:
+    sure = "" if tab.detected.sure else " (not certain: --system or --user says which it is)"
+    return f"{tab.detected.reason}{sure}"
+
+
+def _bytes(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read(LARGEST)
+    path = Path(name)
+    if path.is_dir():
+        raise TaskkitError(f"{name}: is a folder; name its files, for example {name.rstrip('/')}/*")
+    data = path.read_bytes()
+    if len(data) > LARGEST:
+        raise TaskkitError(f"{name}: has {len(data)} bytes; no crontab is larger than {LARGEST}")
+    return data

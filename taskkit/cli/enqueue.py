@@ -1,0 +1,93 @@
+"""``taskkit enqueue``: one task into the task center."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from taskkit.cli.conduct import say
+from taskkit.cli.front import Front, pass_front
+from taskkit.cli.options import INSTANT, PAYLOAD, SPAN, WHOLE_SPAN, json_option
+from taskkit.model import Task
+from taskkit.states import Status, TaskType
+
+
+@click.command()
+@click.argument("code")
+@click.option(
+    "--payload",
+    type=PAYLOAD,
+    default=None,
+    metavar="JSON",
+    help="Arguments as a JSON object; - reads stdin, @FILE a file.",
+)
+@click.option("--delay", type=SPAN, metavar="S", help="Start in so many seconds, or 15m, 2h, 1d.")
+@click.option("--at", type=INSTANT, metavar="ISO", help="Start at this instant: 2026-03-01T09:00:00+08:00.")
+@click.option("--cron", metavar="EXPR", help="Run again and again: '0 2 * * *', '*/10 * * * * *', @daily.")
+@click.option("--tz", "timezone", metavar="ZONE", help="Time zone of --cron, such as Asia/Shanghai.")
+@click.option("--priority", type=click.IntRange(0, 9), metavar="N", help="0 is first, 9 last (default 5).")
+@click.option("--timeout", type=WHOLE_SPAN, metavar="S", help="Ended after so many seconds (default 300).")
+@click.option(
+    "--max-retry", type=click.IntRange(0, 255), metavar="N", help="Tries again so often (default 3)."
+)
+@click.option("--queue", metavar="Q", help="Queue to wait in (default: the one of the code).")
+@click.option("--unique-key", metavar="K", help="Adds nothing while a live task has this key.")
+@click.option(
+    "--app", metavar="APP", help="module:kit that has the handler: checks code and payload against it."
+)
+@click.option("--unchecked", is_flag=True, help="Do not look at the application of the settings.")
+@json_option
+@pass_front
+def command(
+    front: Front, /, code: str, app: str | None, unchecked: bool, as_json: bool, **options: Any
+) -> None:
+    """Write a task with this CODE; a worker that has its handler runs it.
+
+    Without --delay, --at or --cron it is due now. The codes `shell` and `http` need no code of your own.
+
+    \b
+      taskkit enqueue send_email --payload '{"to": "a@example.com"}'
+      taskkit enqueue shell --payload '{"command": "date"}' --delay 10m
+      taskkit enqueue report --cron '0 2 * * *' --tz Asia/Shanghai --unique-key nightly
+      echo '{"url": "https://example.com/ping"}' | taskkit enqueue http --payload -
+    """
+    payload = options.pop("payload") or {}
+    producer = front.producer(code, app, checked=not unchecked)
+    newest = front.newest_id()
+    task_id = producer.enqueue(code, payload, **options)
+    task = front.kit.center.read.task(task_id)
+    _tell(front, task, added=task_id > newest, as_json=as_json)
+
+
+def _tell(front: Front, task: Task, *, added: bool, as_json: bool) -> None:
+    from taskkit.cli.shapes import task_shape
+    from taskkit.render import show, to_json
+
+    if as_json:
+        click.echo(to_json(task_shape(task) | {"added": added}))
+        return
+    if added:
+        show(f"task {task.id} written: {task.task_code}, queue {task.queue}, {_when(task)}")
+    else:
+        show(f"task {task.id} has this key already and is {task.status.label}: nothing was added")
+    show(f"follow it:  taskkit tasks show {task.id}")
+    _warn(front, task)
+
+
+def _when(task: Task) -> str:
+    from taskkit.render import local_with_age
+
+    due = task.plan_next_run_at
+    if task.task_type is TaskType.PERIODIC:
+        return f"{task.cron_expr} ({task.timezone}), next {local_with_age(due)}"
+    return "due now" if due is None or due <= datetime.now(due.tzinfo) else f"due {local_with_age(due)}"
+
+
+def _warn(front: Front, task: Task) -> None:
+    """Say it when nothing will run this task as things are."""
+    from taskkit.cli.life import nobody_runs
+
+    if task.status is Status.PENDING and (why := nobody_runs(front.kit.center, task.queue)):
+        say(f"note: {why}")

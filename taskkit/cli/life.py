@@ -1,0 +1,48 @@
+"""What is alive: schedulers and workers by their heartbeats, and which worker serves which queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from taskkit.center import TaskCenter
+
+FRESH_S = 15.0
+"""A heartbeat older than this counts as stopped."""
+START_ALL = "start one with `taskkit up`"
+
+
+def is_fresh(node: dict[str, Any]) -> bool:
+    """Whether a node's heartbeat is young enough to believe that it lives."""
+    return (node["heartbeat_age_s"] or 0.0) <= FRESH_S
+
+
+def live_schedulers(center: TaskCenter) -> list[dict[str, Any]]:
+    """The schedulers whose heartbeat is fresh."""
+    return [node for node in center.nodes.schedulers() if is_fresh(node)]
+
+
+def live_workers(center: TaskCenter, queue: str | None = None) -> list[dict[str, Any]]:
+    """The workers whose heartbeat is fresh; with ``queue`` only those that serve it."""
+    alive = [node for node in center.nodes.workers() if is_fresh(node)]
+    return alive if queue is None else [node for node in alive if queue in queues_of(node)]
+
+
+def queues_of(worker: dict[str, Any]) -> list[str]:
+    """The queues that a worker serves."""
+    return [name for name in str(worker["queues"]).split(",") if name]
+
+
+def nobody_runs(center: TaskCenter, queue: str) -> str:
+    """Why a task of this queue will not start now, and what to do; empty when a scheduler and a worker are there."""
+    if not live_schedulers(center):
+        return f"no scheduler is alive, so nothing will start it: {START_ALL}"
+    if live_workers(center, queue):
+        return ""
+    if others := live_workers(center):
+        served = ", ".join(sorted({name for worker in others for name in queues_of(worker)}))
+        return (
+            f"no worker serves the queue {queue} (served are: {served}): "
+            f"start one with `python -m taskkit.worker --app … --queue {queue}`"
+        )
+    return f"no worker is alive, so nothing will run it: {START_ALL}"

@@ -1,0 +1,88 @@
+"""The command ``taskkit`` itself: what there is, in which order a newcomer needs it, and the options of all commands."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from taskkit import __version__
+from taskkit.cli.front import Front
+
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start here": {
+        "demo": ("demo", "Watch the whole thing work, in about half a minute, on nothing but this program."),
+        "up": ("up", "Start everything: a scheduler, a worker and what they need. Ctrl-C stops it."),
+        "status": ("status", "What runs, what waits, and whether the stores answer."),
+    },
+    "Tasks": {
+        "enqueue": ("enqueue", "Write a task: now, later, at an instant, or again and again."),
+        "tasks": ("tasks", "List and show tasks; retry, run now, pause, resume, cancel, give up."),
+        "probe": ("probe", "Send a no-op the whole way and say where it stopped."),
+    },
+    "Schedules": {
+        "cron": ("cron", "Explain a cron expression: its next fire times, with the days of clock changes."),
+        "import-crontab": (
+            "crontab",
+            "Turn the lines of crontabs into periodic tasks; look first with --dry-run.",
+        ),
+    },
+    "Installation": {
+        "db": ("db", "Look at the database's schema, and bring it up to date."),
+        "completion": ("completion", "Print the script that makes Tab complete commands in your shell."),
+    },
+}
+EPILOG = (
+    "Settings come from the environment (TASKKIT_DATABASE_URL, TASKKIT_REDIS_URL, …) and from taskkit.toml. "
+    "Without any, everything lives in ./.taskkit: an SQLite file and a small server of its own."
+)
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports each when it is called, so that --help is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for commands in SECTIONS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for commands in SECTIONS.values():
+            if cmd_name in commands:
+                module = import_module(f"taskkit.cli.{commands[cmd_name][0]}")
+                command: click.Command = module.command
+                return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from taskkit.names import suggest
+
+        name = args[0]
+        if not name.startswith("-") and name not in self.list_commands(ctx) and not ctx.resilient_parsing:
+            raise click.UsageError(
+                f"there is no command {name!r}{suggest(name, self.list_commands(ctx))}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--home", metavar="DIR", help="Home folder of the installation (default: ./.taskkit).")
+@click.option("--config", metavar="FILE", help="Settings file to use instead of ./taskkit.toml.")
+@click.version_option(__version__, "--version", message="taskkit %(version)s")
+@click.pass_context
+def cli(context: click.Context, home: str | None, config: str | None) -> None:
+    """taskkit runs tasks: now, later, or by a cron schedule, on any number of machines.
+
+    \b
+      taskkit demo                    see it work
+      taskkit up                      start it here; leave it running
+      taskkit enqueue shell --payload '{"command": "date"}'
+      taskkit tasks list              what became of it
+    """
+    context.obj = Front(home=home, config=config)
+    context.call_on_close(context.obj.close)

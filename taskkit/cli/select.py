@@ -1,0 +1,103 @@
+"""Which tasks a command is about: ids, or all that match filters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from taskkit.cli.options import SPAN, STATUS, TASK_ID
+from taskkit.model import Task
+from taskkit.states import Status
+
+if TYPE_CHECKING:
+    from taskkit.center import TaskCenter
+
+C = TypeVar("C", bound=Callable[..., Any])
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Filters of the command line; ``since`` is an age in seconds of the last change."""
+
+    status: tuple[Status, ...] = ()
+    code: str | None = None
+    queue: str | None = None
+    periodic: bool | None = None
+    since: float | None = None
+    before: int | None = None
+    limit: int = 50
+
+    @property
+    def given(self) -> bool:
+        """Whether any filter says which tasks are meant."""
+        return any((self.status, self.code, self.queue, self.since is not None, self.periodic is not None))
+
+
+def filters(command: C) -> C:
+    """The options that choose tasks."""
+    for option in (
+        click.option("--queue", metavar="Q", help="Only of this queue."),
+        click.option("--code", metavar="CODE", help="Only of this code."),
+        click.option(
+            "--since", type=SPAN, metavar="AGE", help="Only those that changed in the last 30m, 1h, 2d."
+        ),
+        click.option(
+            "--status",
+            type=STATUS,
+            multiple=True,
+            metavar="STATUS",
+            help="Only in this status, by name or number: pending, dispatched, running, success, failed, "
+            "given_up, cancelled, held. May be given several times.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def find(center: TaskCenter, wanted: Wanted) -> list[Task]:
+    """The tasks that match, newest first, at most ``wanted.limit``."""
+    found: list[Task] = []
+    for task in _matching(center, wanted):
+        found.append(task)
+        if len(found) >= wanted.limit:
+            break
+    return found
+
+
+def _matching(center: TaskCenter, wanted: Wanted) -> Iterator[Task]:
+    from taskkit.center import TaskFilter
+
+    since = _instant(center, wanted.since)
+    before = wanted.before or 0
+    page = PAGE if since else min(PAGE, wanted.limit)
+    while True:
+        asked = TaskFilter(
+            statuses=tuple(int(status) for status in wanted.status),
+            code=wanted.code,
+            queue=wanted.queue,
+            periodic=wanted.periodic,
+            before=before,
+            limit=page,
+        )
+        tasks = center.read.find(asked)
+        yield from (task for task in tasks if since is None or task.updated_at >= since)
+        if len(tasks) < page:
+            return
+        before = tasks[-1].id
+
+
+def _instant(center: TaskCenter, age: float | None) -> datetime | None:
+    if age is None:
+        return None
+    try:
+        return center.now() - timedelta(seconds=age)
+    except OverflowError:
+        raise click.BadParameter("reaches too far back", param_hint="--since") from None
+
+
+ids = click.argument("ids", nargs=-1, type=TASK_ID, metavar="[ID]…")

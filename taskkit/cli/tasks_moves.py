@@ -1,0 +1,214 @@
+"""What a person may do to tasks, one by one or all that match: each move answers for every task by itself."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from taskkit.cli.conduct import Failed, say
+from taskkit.cli.front import Front, pass_front
+from taskkit.cli.options import json_option
+from taskkit.cli.select import Wanted, filters, find, ids
+from taskkit.errors import DatabaseUnavailable, TaskkitError
+from taskkit.states import Status
+
+MANY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PersonsMove:
+    """One command: the verb of Operations that it calls, what it says in its help, and an example."""
+
+    name: str
+    verb: str
+    help: str
+    example: str
+    done: str
+
+
+MOVES = (
+    PersonsMove(
+        "retry",
+        "retry",
+        "Start given up or cancelled tasks afresh, their retries counted from 0.",
+        "taskkit tasks retry --status given_up --since 1h",
+        "starts again",
+    ),
+    PersonsMove(
+        "run-now",
+        "run_now",
+        "Make tasks due now that wait, failed, or have ended well. A periodic one keeps its rhythm.",
+        "taskkit tasks run-now 17",
+        "is due now",
+    ),
+    PersonsMove(
+        "pause", "pause", "Hold waiting tasks until they are resumed.", "taskkit tasks pause 17", "is held"
+    ),
+    PersonsMove(
+        "resume",
+        "resume",
+        "Release held tasks. A periodic one goes on with its next future fire time.",
+        "taskkit tasks resume 17",
+        "waits again",
+    ),
+    PersonsMove(
+        "give-up",
+        "give_up",
+        "Stop trying failed tasks that still have retries left.",
+        "taskkit tasks give-up --status failed --code send_email",
+        "is given up",
+    ),
+    PersonsMove(
+        "cancel",
+        "cancel",
+        "Cancel tasks. One that runs is told, and ended by its worker.",
+        "taskkit tasks cancel 17 18 19",
+        "is cancelled",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of the move for one task."""
+
+    id: int
+    status: Status | None
+    error: str = ""
+
+    def shape(self) -> dict[str, Any]:
+        """For ``--json``."""
+        known = self.status is not None
+        return {
+            "id": self.id,
+            "ok": known,
+            "status": int(self.status) if self.status is not None else None,
+            "status_name": self.status.label if self.status is not None else None,
+            "error": self.error or None,
+        }
+
+
+def move_command(move: PersonsMove) -> click.Command:
+    """The click command of a move."""
+
+    @click.command(
+        name=move.name, help=f"{move.help}\n\n\b\n  {move.example}\n  taskkit tasks {move.name} 17 --json"
+    )
+    @ids
+    @filters
+    @click.option(
+        "--limit", type=click.IntRange(1, MANY), default=1000, show_default=True, help="At most so many."
+    )
+    @click.option("--dry-run", is_flag=True, help="Only show which tasks are meant.")
+    @click.option("--yes", is_flag=True, help="Do not ask before doing it to all that match.")
+    @json_option
+    @pass_front
+    def run(
+        front: Front,
+        /,
+        ids: tuple[int, ...],
+        limit: int,
+        dry_run: bool,
+        yes: bool,
+        as_json: bool,
+        **chosen: Any,
+    ) -> None:
+        wanted = Wanted(limit=limit, **chosen)
+        meant = _meant(front, ids, wanted)
+        if dry_run:
+            _preview(front, meant, as_json)
+            return
+        if not ids and not yes and meant and not _agreed(move, len(meant)):
+            say("nothing was done")
+            raise Failed
+        _tell(move, _moved(front, move, meant), as_json)
+
+    return run
+
+
+def _meant(front: Front, ids: tuple[int, ...], wanted: Wanted) -> list[int]:
+    if bool(ids) == wanted.given:
+        raise click.UsageError(
+            "name tasks by their ids, or choose them with --status, --since, --code, --queue"
+            + ("; not both" if ids else ""),
+            click.get_current_context(),
+        )
+    if ids:
+        return list(dict.fromkeys(ids))
+    found = find(front.center, wanted)
+    if len(found) == wanted.limit:
+        say(
+            f"note: only the newest {wanted.limit} are taken; repeat the command for the rest, or raise --limit"
+        )
+    return sorted(task.id for task in found)
+
+
+def _preview(front: Front, meant: list[int], as_json: bool) -> None:
+    from taskkit.render import one_line, show, table, to_json
+
+    tasks = front.center.read.tasks(meant)
+    if as_json:
+        click.echo(to_json([{"id": task.id, "status_name": task.status.label} for task in tasks]))
+        return
+    rows = [
+        (task.id, task.task_code, task.status.label, one_line(task.last_result or "-", 120)) for task in tasks
+    ]
+    show(
+        table((">id", "code", "status", "last result"), rows, keep=("id", "status")),
+        f"{len(tasks)} tasks; nothing was done",
+    )
+
+
+def _agreed(move: PersonsMove, count: int) -> bool:
+    """A person is asked once; a script that names a selection means it."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    return click.confirm(f"{move.name} {count} task{'s' if count > 1 else ''}?", err=True)
+
+
+def _moved(front: Front, move: PersonsMove, meant: list[int]) -> list[Answer]:
+    from taskkit.render import progress
+
+    _ = front.center
+    answers = []
+    with progress(move.name, len(meant)) as bar:
+        for task_id in meant:
+            answers.append(_one(front, move, task_id))
+            bar.step()
+    return answers
+
+
+def _one(front: Front, move: PersonsMove, task_id: int) -> Answer:
+    try:
+        return Answer(task_id, getattr(front.kit.operations, move.verb)(task_id))
+    except DatabaseUnavailable:
+        raise
+    except TaskkitError as error:
+        return Answer(task_id, None, str(error))
+
+
+def _tell(move: PersonsMove, answers: list[Answer], as_json: bool) -> None:
+    from taskkit.render import show, to_json
+
+    if as_json:
+        click.echo(to_json([answer.shape() for answer in answers]))
+    elif not answers:
+        show("no task matches; nothing was done")
+    else:
+        for answer in answers:
+            if not answer.error:
+                show(f"task {answer.id} {_done(move, answer)}")
+    refused = [answer for answer in answers if answer.error]
+    for answer in refused:
+        say(answer.error)
+    if refused:
+        raise Failed
+
+
+def _done(move: PersonsMove, answer: Answer) -> str:
+    if move.verb == "cancel" and answer.status is Status.RUNNING:
+        return "is running: its worker was told to end it"
+    return move.done

@@ -1,0 +1,200 @@
+"""``taskkit up``: everything on one machine, in the foreground, until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from taskkit.cli.conduct import FAILED, Failed, say
+from taskkit.cli.front import Front, pass_front
+from taskkit.errors import AppError, TaskkitError
+from taskkit.render import duration, facts, show
+from taskkit.supervising import BAD_START, Role, Watch, ending
+
+if TYPE_CHECKING:
+    from taskkit.center import TaskCenter
+
+LOAD_APP = """
+import sys
+from taskkit.app import load
+from taskkit.errors import TaskkitError
+from taskkit.service import exit_with
+try:
+    load(sys.argv[1])
+except TaskkitError as error:
+    sys.exit(exit_with(error))
+"""
+LOOK_S = 0.1
+STOP_S = 10.0
+"""How much longer than its grace a role may take to stop before it is killed."""
+
+
+@click.command()
+@click.option("--app", metavar="APP", help="Your application, module:kit (default: the setting app).")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="Q",
+    help="Queues to serve, comma separated (default: those of all handlers).",
+)
+@click.option(
+    "--schedulers",
+    type=click.IntRange(0, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Schedulers to run.",
+)
+@click.option(
+    "--workers", type=click.IntRange(0, 64), default=1, show_default=True, metavar="N", help="Workers to run."
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Child processes of each worker (default: as many as processors, at most 8).",
+)
+@pass_front
+@click.pass_context
+def command(
+    context: click.Context,
+    front: Front,
+    app: str | None,
+    queues: tuple[str, ...],
+    schedulers: int,
+    workers: int,
+    processes: int | None,
+) -> None:
+    """Start a scheduler and a worker, and the embedded stores where no URL is set; stop them with Ctrl-C.
+
+    An empty database gets its tables. What dies is started again. Log lines go to stdout.
+
+    \b
+      taskkit up
+      taskkit up --app shop.tasks:kit
+      taskkit up --app shop.tasks:kit --workers 2 --processes 4 --queue mail,reports
+    """
+    if not schedulers and not workers:
+        raise click.UsageError("there is nothing to start with --schedulers 0 and --workers 0", context)
+    prepare(front, app or front.settings.app)
+    roles = roles_of(
+        front, schedulers, workers, {"--app": app, "--queue": ",".join(queues), "--processes": processes}
+    )
+    with broker(front):
+        context.exit(keep_up(front, roles))
+
+
+def prepare(front: Front, app: str | None) -> None:
+    """Refuse what cannot work before anything is made or started; give an empty database its tables."""
+    if app is not None:
+        check_app(app)
+    center = front.raw_center()
+    if center.schema_revision() is None:
+        center.upgrade_schema()
+        say(f"{front.database_shown()}: the tables were created")
+    if not front.settings.embedded_database:
+        center.check_schema()
+
+
+def check_app(app: str) -> None:
+    """Refuse an application that does not load; it is tried in a process of its own, for it is the user's code."""
+    done = subprocess.run([sys.executable, "-c", LOAD_APP, app], check=False, stdin=subprocess.DEVNULL)
+    if done.returncode == BAD_START:
+        raise Failed(BAD_START)
+    if done.returncode:
+        raise AppError(f"--app {app}: could not be imported: python {ending(done.returncode)}")
+
+
+def roles_of(front: Front, schedulers: int, workers: int, options: dict[str, Any]) -> list[Role]:
+    """The processes to run; ``options`` are those of the worker."""
+    common = _options({"--home": front.home, "--config": front.config})
+    scheduler = [sys.executable, "-m", "taskkit.scheduler", *common]
+    worker = [sys.executable, "-m", "taskkit.worker", *common, *_options(options)]
+    return [
+        *(Role(f"scheduler {n}", scheduler) for n in range(1, schedulers + 1)),
+        *(Role(f"worker {n}", worker) for n in range(1, workers + 1)),
+    ]
+
+
+def _options(given: dict[str, Any]) -> list[str]:
+    return [part for name, value in given.items() if value for part in (name, str(value))]
+
+
+@contextlib.contextmanager
+def broker(front: Front) -> Iterator[None]:
+    """Use the embedded broker too, so that it stays while roles come and go; gone with the last user."""
+    if not front.settings.embedded_redis:
+        yield
+        return
+    from taskkit.embedded import Embedded
+
+    server = Embedded(front.settings.home)
+    server.join()
+    try:
+        yield
+    finally:
+        server.leave()
+
+
+def keep_up(front: Front, roles: list[Role]) -> int:
+    """Run the roles until a signal; returns the exit code."""
+    watch = Watch(roles, say, front.settings.worker.grace_s + STOP_S)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, watch.ask)
+    try:
+        watch.start()
+        _show_places(front, roles)
+        _wait(front.raw_center(), watch)
+    finally:
+        say("stopping")
+        in_order = watch.stop(time.sleep)
+    say("everything has stopped" if in_order else "everything has stopped, not all of it in order")
+    if watch.bad_start:
+        return BAD_START
+    return 0 if in_order else FAILED
+
+
+def _wait(center: TaskCenter, watch: Watch) -> None:
+    """Look after the roles until a stop is asked for; say once that all of them are at work."""
+    ready = False
+    began = time.monotonic()
+    while not watch.asked:
+        watch.look()
+        if not ready and (ready := _at_work(center, watch.roles)):
+            say(
+                f"ready after {duration(time.monotonic() - began)}: {', '.join(role.name for role in watch.roles)}"
+            )
+            center.close()
+        time.sleep(LOOK_S)
+
+
+def _at_work(center: TaskCenter, roles: Sequence[Role]) -> bool:
+    """Whether every role has its row in the task center."""
+    with contextlib.suppress(TaskkitError):
+        nodes = [*center.nodes.schedulers(), *center.nodes.workers()]
+        return {role.pid for role in roles} <= {node["pid"] for node in nodes}
+    return False
+
+
+def _show_places(front: Front, roles: list[Role]) -> None:
+    """Where things are and what to do next, on stderr: stdout is for log lines."""
+    settings = front.settings
+    program = f"taskkit --home {front.home}" if front.home else "taskkit"
+    places = [
+        ("database", front.database_shown()),
+        ("broker", front.broker_shown()),
+        ("logs", settings.log_dir or "here"),
+        *((role.name, f"pid {role.pid}") for role in roles),
+        ("elsewhere", f"""{program} enqueue shell --payload '{{"command": "date"}}'"""),
+        ("", f"{program} tasks list · {program} status"),
+        ("stop", "Ctrl-C"),
+    ]
+    show(facts(places), stream=sys.stderr)

@@ -1,0 +1,118 @@
+"""``taskkit status`` and ``taskkit db``."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskkit.center import TaskCenter
+from taskkit.model import SchedulerBeat, WorkerBeat
+from taskkit.states import Status
+from tests import centers
+from tests.commands import cli, done, refused
+
+
+@pytest.fixture
+def center(tmp_path: Path) -> Iterator[TaskCenter]:
+    done("db", "upgrade")
+    found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
+    yield found
+    found.close()
+
+
+def worker(worker_id: str, queues: str, pid: int = 7) -> WorkerBeat:
+    return WorkerBeat(worker_id, "host", pid, queues, 4, 1, 10, 2, 0, None, 50 << 20, 1.0, [], [])
+
+
+def test_the_shape_of_the_json(center: TaskCenter) -> None:
+    for status in Status:
+        centers.in_status(center, status, queue="mail")
+    center.nodes.enter_worker(worker("host:7:a", "mail,reports"))
+    center.nodes.enter_scheduler("host:8:b", "host", 8)
+    center.nodes.beat_scheduler(SchedulerBeat("host:8:b", "host", 8, 5, 9, center.now(), 0.4, "2026a"))
+    found = done("status", "--json").json
+    assert list(found) == ["stores", "schedulers", "workers", "queues", "tasks"]
+    assert found["stores"]["database"]["ok"]
+    assert found["stores"]["broker"]["running"] is False
+    (queue,) = found["queues"]
+    assert list(queue)[:5] == ["queue", "due", "queued", "running", "oldest_age_s"]
+    assert (queue["queue"], queue["queued"], queue["running"], queue["held"]) == ("mail", 1, 1, 1)
+    assert queue["oldest_age_s"] >= 0
+    assert found["tasks"] == dict.fromkeys((status.label for status in Status), 1)
+    (scheduler,), (one,) = found["schedulers"], found["workers"]
+    assert (scheduler["pid"], scheduler["alive"], scheduler["dispatched"]) == (8, True, 5)
+    assert (one["queues"], one["processes"], one["alive"]) == (["mail", "reports"], 4, True)
+
+
+def test_the_page_names_what_is_missing(center: TaskCenter) -> None:
+    centers.in_status(center, Status.GIVEN_UP)
+    shown = done("status").out
+    assert "no scheduler is alive: start one with `taskkit up`" in shown
+    assert "no worker is alive: start one with `taskkit up`" in shown
+    assert "1 given_up" in shown
+    assert "taskkit tasks list --status given_up" in shown
+
+
+def test_a_node_without_heartbeat_is_silent(center: TaskCenter) -> None:
+    center.nodes.enter_worker(worker("host:7:a", "mail"))
+    centers.sql(center, "UPDATE task_worker SET heartbeat_at = '2026-01-01 00:00:00.000000'")
+    assert done("status", "--json").json["workers"][0]["alive"] is False
+    assert "silent for" in done("status").out
+
+
+def test_a_broker_that_does_not_answer_is_exit_code_1(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKKIT_REDIS_URL", "redis://:hunter2@127.0.0.1:1/0")
+    answer = cli("status", "--json")
+    assert answer.code == 1
+    assert answer.json["stores"]["database"]["ok"]
+    assert not answer.json["stores"]["broker"]["ok"]
+    assert "127.0.0.1:1" in answer.json["stores"]["broker"]["problem"]
+    assert "hunter2" not in answer.out + answer.err
+
+
+def test_a_database_that_does_not_answer_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASKKIT_DATABASE_URL", "mysql://me:hunter2@127.0.0.1:1/shop")
+    answer = cli("status", "--json")
+    assert (answer.code, answer.err) == (1, "")
+    assert "127.0.0.1:1/shop" in answer.json["stores"]["database"]["problem"]
+    assert "hunter2" not in answer.out
+
+
+def test_the_schema_is_made_once() -> None:
+    first = done("db", "upgrade", "--json").json
+    assert (first["before"], first["after"]) == (None, "0001")
+    assert done("db", "upgrade", "--json").json["before"] == "0001"
+    found = done("db", "status", "--json").json
+    assert (found["schema"], found["needed"], found["ok"]) == ("0001", "0001", True)
+
+
+@pytest.mark.parametrize(("revision", "says"), [("0000", "run `taskkit db upgrade`"), ("0009", "too new")])
+def test_another_schema_is_refused_everywhere(revision: str, says: str, tmp_path: Path) -> None:
+    done("db", "upgrade")
+    with sqlite3.connect(tmp_path / ".taskkit" / "taskkit.db") as file:
+        file.execute("UPDATE task_schema SET version_num = ?", (revision,))
+    file.close()
+    for command in ("tasks list", "enqueue mail", "probe mail"):
+        assert says in refused(*command.split(), code=1)
+    answer = cli("db", "status", "--json")
+    assert (answer.code, answer.json["ok"]) == (1, False)
+    assert says in answer.json["problem"]
+    assert cli("status").code == 1
+
+
+def test_the_other_databases(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASKKIT_DATABASE_URL", database_url)
+    assert "run `taskkit db upgrade`" in refused("tasks", "list", code=1)
+    assert done("db", "upgrade", "--json").json["after"] == "0001"
+    done("enqueue", "mail", "--unique-key", "k")
+    assert "nothing was added" in done("enqueue", "mail", "--unique-key", "k").out
+    done("tasks", "cancel", 1)
+    assert [task["id"] for task in done("tasks", "list", "--since", "1h", "--json").json] == [1]
+    found = done("status", "--json").json
+    assert found["tasks"]["cancelled"] == 1
+    assert ":taskkit@" not in str(found)

@@ -1,0 +1,164 @@
+"""Time limits, cancellations and the recycling of children, with real processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskkit.states import Status
+from tests.processes import Process, Stack, alive
+from tests.waiting import wait_until
+
+pytest_plugins = ["tests.stacks"]
+
+
+def words(path: Path) -> list[str]:
+    return path.read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("code", "payload"),
+    [
+        ("spin", {}),
+        ("nap", {"seconds": 60}),
+        ("swallow", {"path": "notes"}),
+        ("nap_async", {"seconds": 60}),
+        ("stubborn_async", {"path": "notes"}),
+        ("meet_blocking", {"folder": ".", "n": 99}),
+        ("shell", {"argv": ["sleep", "60"]}),
+    ],
+)
+def test_a_time_limit_ends_whatever_a_handler_does(
+    stack: Stack, notes: Path, tmp_path: Path, code: str, payload: dict[str, Any]
+) -> None:
+    """WORK-05 (a): also a loop in C, in which no handler of a signal ever runs."""
+    given = {key: {"notes": str(notes), ".": str(tmp_path)}.get(str(v), v) for key, v in payload.items()}
+    task_id = stack.home.enqueue(code, given, timeout=1, max_retry=0)
+    after = stack.home.enqueue("echo", {"value": 1}, priority=9)
+    assert stack.home.wait(after).status is Status.SUCCESS, "the other child goes on"
+    task = stack.home.wait(task_id)
+    (run,) = stack.home.runs(task_id)
+    assert (task.status, run.outcome.value) == (Status.GIVEN_UP, "timeout")
+    assert re.match("timeout: still running after 1 s", run.error or ""), run.error
+    assert run.runtime_ms is not None
+    assert 1000 <= run.runtime_ms < 4000
+    assert (task.last_result or "").startswith("timeout: ")
+
+
+def test_a_task_that_times_out_is_tried_again(stack: Stack) -> None:
+    task_id = stack.home.enqueue("spin", timeout=1, max_retry=1, retry_delays=[0.05])
+    assert stack.home.wait(task_id).retry_count == 1
+    assert stack.home.outcomes(task_id) == ["timeout", "timeout"]
+
+
+def test_the_heart_beats_and_other_tasks_run_while_a_child_spins(stack: Stack) -> None:
+    task_id = stack.home.enqueue("spin", timeout=2, max_retry=0)
+    stack.home.wait(task_id, Status.RUNNING)
+    beats = set()
+    while stack.home.task(task_id).status is Status.RUNNING:
+        row = stack.worker.row()
+        assert row is not None
+        beats.add(row["heartbeat_at"])
+        echo = stack.home.enqueue("echo")
+        assert stack.home.wait(echo).status is Status.SUCCESS
+    assert len(beats) >= 2
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_grandchildren_end_with_their_task(stack: Stack, notes: Path, wait: bool) -> None:
+    """WORK-05 (b) and (c): a shell and what it started, whether the handler waits for it or has returned."""
+    task_id = stack.home.enqueue("spawn", {"path": str(notes), "wait": wait}, timeout=1, max_retry=0)
+    wait_until(lambda: len(words(notes)) >= 2)
+    pids = [int(word) for word in words(notes)]
+    task = stack.home.wait(task_id)
+    assert task.status is (Status.GIVEN_UP if wait else Status.SUCCESS)
+    if wait:
+        wait_until(lambda: not any(alive(pid) for pid in pids), 5)
+    else:
+        # documented: what a handler leaves behind runs on until its child ends
+        assert all(alive(pid) for pid in pids)
+        os.kill(stack.home.runs(task_id)[0].pid or 0, signal.SIGKILL)
+        wait_until(lambda: not any(alive(pid) for pid in pids), 5)
+
+
+def test_a_waiting_task_that_is_cancelled_never_starts(stack: Stack, notes: Path) -> None:
+    late = stack.home.enqueue("mark", {"path": str(notes)}, delay=3600)
+    queued = stack.home.enqueue("mark", {"path": str(notes)}, queue="nobody")
+    stack.home.wait(queued, Status.DISPATCHED)
+    for task_id in (late, queued):
+        assert stack.home.kit.operations.cancel(task_id, "tester") is Status.CANCELLED
+    stack.deliver(queued)
+    assert stack.home.task(queued).status is Status.CANCELLED
+    assert (words(notes), stack.home.runs(queued)) == ([], [])
+
+
+@pytest.mark.parametrize("code", ["nap", "nap_async", "spin"])
+def test_a_running_task_can_be_cancelled(stack: Stack, notes: Path, code: str) -> None:
+    payload = {} if code == "spin" else {"seconds": 60, "path": str(notes)}
+    task_id = stack.home.enqueue(code, payload)
+    stack.home.wait(task_id, Status.RUNNING)
+    if code != "spin":
+        wait_until(lambda: words(notes))
+    assert stack.home.kit.operations.cancel(task_id, "tester") is Status.RUNNING
+    task = stack.home.wait(task_id)
+    assert (task.status, task.retry_count) == (Status.CANCELLED, 0)
+    assert stack.home.outcomes(task_id) == ["cancelled"]
+    assert task.last_result == "cancelled by a person"
+    assert ("cancelled" in words(notes)) == (code == "nap_async"), "the async handler is told"
+
+
+def test_a_task_never_starts_after_it_has_expired(stack: Stack, notes: Path) -> None:
+    soon = stack.home.kit.center.now() + timedelta(seconds=1)
+    queued = stack.home.enqueue("mark", {"path": str(notes)}, queue="nobody", expires_at=soon)
+    late = stack.home.enqueue("mark", {"path": str(notes)}, delay=2, expires_at=soon)
+    stack.home.wait(queued, Status.DISPATCHED)
+    wait_until(lambda: stack.home.kit.center.now() > soon)
+    stack.deliver(queued)
+    tasks = stack.home.wait_all([queued, late])
+    assert [task.status for task in tasks] == [Status.CANCELLED] * 2
+    assert {task.last_result for task in tasks} == {"expired before it could start"}
+    assert words(notes) == []
+
+
+@pytest.fixture(scope="module")
+def single(server_stack: Stack) -> Iterator[Process]:
+    """A worker with one child, which is replaced after 10 tasks; its queue is ``single``."""
+    worker = server_stack.home.worker("--queue", "single", "--processes", "1", worker_max_tasks_per_child=10)
+    yield worker
+    assert worker.stop() == 0
+
+
+def test_neighbours_of_a_task_that_takes_its_child_along_run_again_uncounted(
+    server_stack: Stack, single: Process, tmp_path: Path
+) -> None:
+    """Tasks in threads share a child: the overdue one fails, the others go back and run alone."""
+    meeting, home = tmp_path / "m", server_stack.home
+    meeting.mkdir()
+    overdue = home.enqueue(
+        "meet_blocking", {"folder": str(meeting), "n": 99}, queue="single", timeout=1, max_retry=0
+    )
+    home.wait(overdue, Status.RUNNING)
+    others = home.enqueue_many("meet_blocking", [{"folder": str(meeting), "n": 4}] * 2, queue="single")
+    home.wait(overdue)
+    (meeting / "one more").touch()
+    tasks = home.wait_all(others)
+    assert [(task.status, task.retry_count) for task in tasks] == [(Status.SUCCESS, 0)] * 2
+    assert {tuple(home.outcomes(task_id)) for task_id in others} == {("handed_back", "success")}
+    assert "its child ended: " in (home.runs(others[0])[0].error or "")
+
+
+def test_children_are_replaced_after_so_many_tasks(server_stack: Stack, single: Process) -> None:
+    home = server_stack.home
+    ids = home.enqueue_many("whoami", [{}] * 35, queue="single")
+    tasks = home.wait_all(ids)
+    pids = list(dict.fromkeys(home.kit.result(task_id) for task_id in ids))
+    assert len(pids) >= 2
+    assert {task.attempt for task in tasks} == {1}, "nothing ran twice"
+    wait_until(lambda: not any(alive(pid) for pid in pids[:-1]))

@@ -1,0 +1,143 @@
+"""What comes out of the broker: doubled, stale, malformed and misplaced messages do no harm; priorities hold."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import msgspec
+
+from taskkit.model import DeadMessage, ListName, Message
+from taskkit.queues.redis import RedisQueue
+from taskkit.states import Status
+from tests.centers import sql
+from tests.processes import Stack
+from tests.waiting import wait_until
+
+pytest_plugins = ["tests.stacks"]
+
+MALFORMED = [
+    b"",
+    b"\xff\xfe\x00",
+    b"\x80abc",
+    b"not json",
+    b"null",
+    b"123",
+    b'"x"',
+    b"[]",
+    b"{}",
+    b'{"id":-1}',
+    b'{"task_id":-1}',
+    b'{"task_id":0}',
+    b'{"task_id":99999999999999999999}',
+    b'{"task_id":true}',
+    b'{"task_id":1.0}',
+    b'{"task_id":"1"}',
+    b'{"task_id":1,"attempt":0}',
+    b'{"task_id":1,"dispatched_at":"yesterday"}',
+    b'\xef\xbb\xbf{"task_id":1}',
+    gzip.compress(b'{"task_id":1}'),
+    b"x" * 5_000_000,
+]
+
+
+def test_malformed_messages_are_put_aside_once_and_the_good_one_behind_them_runs(stack: Stack) -> None:
+    """PAY-03: with ids that have no row, or whose row is done, among them."""
+    done = stack.home.enqueue("echo")
+    stack.home.wait(done)
+    nobody = Message(done + 1_000_000, "echo", 1)
+    buried = len(_buried(stack))
+    pids = (stack.worker.pid, stack.worker.children())
+    good = stack.home.enqueue("echo", {"value": "good"}, queue="nobody")
+    stack.home.wait(good, Status.DISPATCHED)
+    finished = Message(done, "echo", 1)
+    stack.push("echo", *MALFORMED, nobody, finished, Message(good, "echo", 1))
+    assert stack.home.wait(good, seconds=5).status is Status.SUCCESS
+    wait_until(lambda: len(_buried(stack)) >= buried + len(MALFORMED) + 1)
+    fresh = _buried(stack)[buried:]
+    assert len(fresh) == len(MALFORMED) + 1, "each once"
+    assert [one.raw[:4096] for one in fresh[:-1]] == [raw[:4096] for raw in MALFORMED]
+    assert all(one.reason for one in fresh)
+    assert re.match("no task has this id, after 5 s", fresh[-1].reason)
+    assert (stack.worker.pid, stack.worker.children()) == pids
+    assert stack.home.outcomes(done) == ["success"]
+
+
+def _buried(stack: Stack) -> list[DeadMessage]:
+    queue = stack.queue
+    assert isinstance(queue, RedisQueue)
+    return queue.buried(1000)
+
+
+def test_twenty_messages_of_one_task_run_it_once(stack: Stack, notes: Path) -> None:
+    """WORK-10 (a)."""
+    task_id = stack.home.enqueue("mark", {"path": str(notes)}, queue="nobody")
+    stack.home.wait(task_id, Status.DISPATCHED)
+    message = Message(task_id, "mark", 1)
+    by_hand = Message(task_id)
+    stack.push("mark", *[message] * 10, by_hand, *[message] * 9)
+    stack.home.wait(task_id)
+    stack.deliver(task_id)
+    assert notes.read_text().splitlines() == [f"{task_id} 1 "]
+    assert stack.home.outcomes(task_id) == ["success"]
+    dropped = wait_until(lambda: stack.worker.lines(task_id=task_id, level="info")[1:])
+    assert any("dropped a message" in line["message"] for line in dropped)
+
+
+def test_a_message_without_an_attempt_starts_a_task_that_waits_for_it(stack: Stack, notes: Path) -> None:
+    task_id = stack.home.enqueue("mark", {"path": str(notes)}, queue="nobody")
+    stack.home.wait(task_id, Status.DISPATCHED)
+    stack.push("mark", b'{"task_id": %d}' % task_id)
+    assert stack.home.wait(task_id).status is Status.SUCCESS
+
+
+def test_a_message_that_comes_late_changes_nothing(stack: Stack, notes: Path) -> None:
+    """WORK-10 (d): while the task runs, while its retry waits, after it has ended, and of an older attempt."""
+    running = stack.home.enqueue("nap", {"seconds": 1.5, "path": str(notes)})
+    retrying = stack.home.enqueue("fail", {"path": str(notes)}, max_retry=1, retry_delays=[1.5])
+    stack.home.wait(running, Status.RUNNING)
+    stack.home.wait(retrying, Status.FAILED)
+    due = stack.home.task(retrying).plan_next_run_at
+    for task_id in (running, retrying):
+        stack.deliver(task_id)
+        stack.push("echo", Message(task_id), Message(task_id, attempt=2), Message(task_id, attempt=9))
+    assert stack.home.task(retrying).status is Status.FAILED
+    tasks = stack.home.wait_all([running, retrying])
+    assert [task.status for task in tasks] == [Status.SUCCESS, Status.GIVEN_UP]
+    second = stack.home.runs(retrying)[1]
+    assert second.started_at
+    assert due
+    assert second.started_at >= due
+    assert [len(stack.home.runs(task_id)) for task_id in (running, retrying)] == [1, 2]
+
+
+def test_a_message_ahead_of_its_transaction_is_tried_again(stack: Stack, notes: Path) -> None:
+    """Rule 10: the row is not there yet, and is as soon as somebody commits."""
+    last = stack.home.enqueue("echo")
+    stack.home.wait(last)
+    stack.push("mark", Message(last + 1, "mark", 1))
+    wait_until(lambda: not stack.queue.depth([ListName("mark")])[ListName("mark")])
+    payload = msgspec.json.encode({"path": str(notes)}).decode()
+    sql(
+        stack.home.kit.center,
+        "INSERT INTO task_center (task_code, queue, payload, status, attempt, plan_next_run_at, dispatched_at, list_name)"
+        " VALUES ('mark', 'mark', :payload, 1, 1, {now}, {now}, 'mark:5')",
+        payload=payload,
+    )
+    assert stack.home.wait(last + 1, seconds=5).status is Status.SUCCESS
+    assert notes.read_text().split() == [str(last + 1), "1"]
+
+
+def test_urgent_tasks_go_first_and_the_lowest_do_not_starve(stack: Stack, notes: Path) -> None:
+    """SCHED-09: at least one in twenty of what a busy worker takes has the lowest priority that waits."""
+    blockers = stack.home.enqueue_many("nap", [{"seconds": 0.7}] * 2)
+    stack.home.wait_all(blockers, Status.RUNNING)
+    low = stack.home.enqueue_many("mark", [{"path": str(notes), "text": "low"}] * 5, priority=9)
+    high = stack.home.enqueue_many("mark", [{"path": str(notes), "text": "high"}] * 95, priority=0)
+    stack.home.wait_all(low + high)
+    order = [line.split()[2] for line in notes.read_text().splitlines()]
+    assert order.count("high") == 95
+    first = order.index("low")
+    assert first < 60
+    assert order[:5].count("high") >= 3

@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 CANDIDATES := $(PYTHON) python3.11 python3.12 python3.13 python3
 
+MEASUREMENTS := bench/latency.py bench/memory.py
+
 .PHONY: run test bench clean servers
 .NOTPARALLEL:
 

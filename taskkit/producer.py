@@ -86,7 +86,7 @@ class Producer:
         Raises InputError (or PayloadError, CronError) that names the field; nothing is written then.
         """
         options = {name: value for name, value in locals().items() if name in OPTIONS}
-        task = self._new(code, payload or {}, options)
+        task = self._new(code, {} if payload is None else payload, options)
         return self._write([task], connection)[0]
 
     def enqueue_many(self, tasks: Sequence[Mapping[str, Any]], *, connection: Any = None) -> list[int]:
@@ -132,18 +132,18 @@ class Producer:
         if handler is not None and isinstance(payload, dict):
             handler.check_payload(payload)
         expires_at, delays = options.get("expires_at"), check_delays(options.get("retry_delays"))
-        unique_key, trace_id = options.get("unique_key"), options.get("trace_id") or context.trace_id()
+        unique_key = options.get("unique_key")
         return NewTask(
             task_code=code,
             payload=text,
-            queue=check_name(options.get("queue") or defaults.queue or self._queue or code, "queue"),
+            queue=check_name(_given(options, "queue", defaults.queue or self._queue or code), "queue"),
             priority=_or(options, "priority", defaults.priority, 0, 9),
             timeout=_or(options, "timeout", defaults.timeout, 1, LONGEST_TIMEOUT),
             max_retry=_or(options, "max_retry", defaults.max_retry, 0, 255),
             retry_delays=",".join(f"{delay:g}" for delay in delays) if delays else None,
             unique_key=None if unique_key is None else check_name(unique_key, "unique_key", 190),
             expires_at=None if expires_at is None else _aware(expires_at, "expires_at"),
-            trace_id=check_name(trace_id, "trace_id") if trace_id else uuid.uuid4().hex,
+            trace_id=check_name(_given(options, "trace_id", context.trace_id() or uuid.uuid4().hex), "trace_id"),
             **self._when(code, options),
         )
 
@@ -161,15 +161,15 @@ class Producer:
         return {"delay": 0 if delay is None else check_seconds(delay, "delay", 0, LONGEST_DELAY)}
 
     def _periodic(self, code: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        misfire = options.get("misfire") or "once"
+        misfire = _given(options, "misfire", "once")
         if misfire not in MISFIRES:
             raise CronError("misfire", f"must be one of {', '.join(MISFIRES)}, not {misfire!r}")
-        zone = check_zone(options.get("timezone") or self._zone)
+        zone = check_zone(_given(options, "timezone", self._zone))
         expression = options["cron"]
         if not isinstance(expression, str):
             raise CronError("cron", f"must be text such as '0 2 * * *', not {type(expression).__name__}")
         seed = f"{code}:{options.get('unique_key') or ''}"
-        gap, overlap = options.get("dst_gap") or "after", options.get("dst_overlap") or "first"
+        gap, overlap = _given(options, "dst_gap", "after"), _given(options, "dst_overlap", "first")
         schedule = parse(resolve_hash(expression, seed), zone, gap=gap, overlap=overlap)
         at = schedule.next(self._now())
         return {
@@ -182,6 +182,12 @@ class Producer:
             "plan_next_run_at": at,
             "next_fire_at": schedule.next(at),
         }
+
+
+def _given(options: Mapping[str, Any], name: str, default: Any) -> Any:
+    """An option, or its default where there is none; what is merely empty is checked like anything else."""
+    value = options.get(name)
+    return default if value is None else value
 
 
 def _or(options: Mapping[str, Any], name: str, default: int, lowest: int, highest: int) -> int:

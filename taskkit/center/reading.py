@@ -23,12 +23,13 @@ TASK_INSTANTS = (
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """Which tasks to list, newest first; ``before`` is an id to page on from."""
+    """Which tasks to list, newest first; ``before`` is an id to page on from, ``since`` the oldest last change."""
 
     statuses: tuple[int, ...] = ()
     code: str | None = None
     queue: str | None = None
     periodic: bool | None = None
+    since: datetime | None = None
     before: int = 0
     limit: int = 50
 
@@ -59,6 +60,7 @@ class ReadDesk:
             ("AND status IN :statuses", "statuses", list(wanted.statuses)),
             ("AND task_code = :code", "code", wanted.code),
             ("AND queue = :queue", "queue", wanted.queue),
+            ("AND updated_at >= :since", "since", self.database.dialect.bind(wanted.since)),
         ):
             if value:
                 filters += f" {text}"

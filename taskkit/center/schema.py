@@ -46,12 +46,12 @@ def check(database: Database) -> None:
 
 def upgrade(database: Database) -> tuple[str | None, str]:
     """Bring the schema up to date; returns the revision before and after. Safe to run twice at once."""
-    from alembic import command
-    from alembic.config import Config
-
     before = revision(database)
     if before is not None and before >= HEAD:
         return before, before
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
 

@@ -34,7 +34,7 @@ class Failed(TaskkitError):
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code; prints errors as one line and never raises."""
-    debug = os.environ.pop(DEBUG, "") not in {"", "0"}  # no setting, so the commands must not meet it
+    debug = os.environ.get(DEBUG, "") not in {"", "0"}
     _take_any_text()
     try:
         return _told(arguments, debug)

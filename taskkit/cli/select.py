@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from taskkit.center import TaskCenter
 
 C = TypeVar("C", bound=Callable[..., Any])
-PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +60,19 @@ def filters(command: C) -> C:
 
 def find(center: TaskCenter, wanted: Wanted) -> list[Task]:
     """The tasks that match, newest first, at most ``wanted.limit``."""
-    found: list[Task] = []
-    for task in _matching(center, wanted):
-        found.append(task)
-        if len(found) >= wanted.limit:
-            break
-    return found
-
-
-def _matching(center: TaskCenter, wanted: Wanted) -> Iterator[Task]:
     from taskkit.center import TaskFilter
 
-    since = _instant(center, wanted.since)
-    before = wanted.before or 0
-    page = PAGE if since else min(PAGE, wanted.limit)
-    while True:
-        asked = TaskFilter(
+    return center.read.find(
+        TaskFilter(
             statuses=tuple(int(status) for status in wanted.status),
             code=wanted.code,
             queue=wanted.queue,
             periodic=wanted.periodic,
-            before=before,
-            limit=page,
+            since=_instant(center, wanted.since),
+            before=wanted.before or 0,
+            limit=wanted.limit,
         )
-        tasks = center.read.find(asked)
-        yield from (task for task in tasks if since is None or task.updated_at >= since)
-        if len(tasks) < page:
-            return
-        before = tasks[-1].id
+    )
 
 
 def _instant(center: TaskCenter, age: float | None) -> datetime | None:

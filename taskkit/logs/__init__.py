@@ -16,8 +16,8 @@ from taskkit.logs.handlers import DatedFiles, Handler, StreamHandler
 from taskkit.logs.lines import JsonLines, Pretty, context, process_fields
 from taskkit.settings import Settings
 
-QUIET = ("httpx", "httpcore")
-"""Loggers that tell every request with its URL, and so the tokens of robots: only their warnings pass."""
+QUIET = ("httpx", "httpcore", "alembic")
+"""Loggers of which only warnings pass: some tell every request with its URL, and so the tokens of robots."""
 
 
 def configure(settings: Settings, *, role: str, stream: TextIO | None = None, **fields: Any) -> None:

@@ -20,7 +20,7 @@ FILE = "taskkit.toml"
 PREFIX = "TASKKIT_"
 TABLES: dict[str, type[Struct]] = {"scheduler": Scheduler, "worker": Worker}
 NOT_SETTINGS = re.compile(
-    r"TASKKIT_(TEST_.*|CONFIG)"
+    r"TASKKIT_(TEST_.*|CONFIG|DEBUG)"
     # Kubernetes and Docker links put these into every container beside a service named taskkit or taskkit-…
     r"|TASKKIT(_\w+)?_SERVICE_(HOST|PORT(_\w+)?)|TASKKIT(_\w+)?_PORT(_\d+_(TCP|UDP)(_\w+)?)?"
 )

@@ -49,7 +49,8 @@ class Feeder:
             if not slot.usable or slot.alone:
                 continue
             if slot.mode in {"async", "thread"}:
-                room += self._limit(slot.mode) - len(slot.jobs)
+                # doubled step by step: what comes may be of another mode, and would wait here for its own children
+                room += min(self._limit(slot.mode) - len(slot.jobs), max(1, len(slot.jobs)))
             else:
                 spare = self.budget - slot.load(now)
                 more = int(spare / self._mean) if spare > 0 else 0

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from taskkit.center import PlanRules, TaskCenter
+from taskkit.center.occurrences import settle
 from taskkit.cron import parse
 from taskkit.errors import CronError
-from taskkit.states import Status, TaskType
+from taskkit.states import OccurrenceState, Status, TaskType
 from tests.centers import (
     Clock,
     at_once,
@@ -294,6 +295,43 @@ def test_two_planners_at_once_write_nothing_twice(center_url: str) -> None:
     assert {columns(planners[0], i, "queue")[0] for i in plain} == {"mail"}
     for planner in planners:
         planner.close()
+
+
+def test_a_planner_that_was_stopped_does_not_move_a_task_that_went_on_without_it(
+    moving: TaskCenter, center_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 21: a compare-and-set on occurrence_at; status alone would not tell."""
+    (task_id,) = moving.intake.insert([periodic(NOON)])
+    clock.at = NOON + timedelta(minutes=5, seconds=1)
+    other, decide = on_clock(center_url, clock), moving.plan._next_up
+
+    def stop_here(*arguments: Any) -> Any:
+        decided = decide(*arguments)
+        other.plan.sweep()
+        assert run_once(other) == [NOON + timedelta(minutes=5)]
+        return decided
+
+    monkeypatch.setattr(moving.plan, "_next_up", stop_here)
+    moving.plan.sweep()
+    found = task(moving, task_id)
+    assert found.plan_next_run_at == found.occurrence_at == NOON + timedelta(minutes=6)
+    assert len(occurrences(moving, task_id, "fired")) == 1
+    other.close()
+
+
+def test_what_has_fired_stays_fired_whatever_is_settled_later(moving: TaskCenter, clock: Clock) -> None:
+    (task_id,) = moving.intake.insert([periodic(NOON)])
+    moving.plan.sweep()
+    clock.move(minutes=1)
+    assert run_once(moving) == [clock.at]
+    both = [clock.at, clock.at + timedelta(minutes=1)]
+    moving.database.write(
+        lambda c: settle(c, moving.database, task_id, both, OccurrenceState.SKIPPED, "late planner")
+    )
+    (fired,) = occurrences(moving, task_id, "fired")
+    (skipped,) = occurrences(moving, task_id, "skipped")
+    assert (fired.planned_at, fired.reason) == (both[0], None)
+    assert (skipped.planned_at, skipped.reason) == (both[1], "late planner")
 
 
 def test_an_expression_edited_by_hand_is_planned_anew(moving: TaskCenter, clock: Clock) -> None:

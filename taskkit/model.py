@@ -122,6 +122,7 @@ class Run:
     finished_at: datetime
     runtime_ms: int | None
     occurrence_at: datetime | None
+    result: str | None
     error: str | None
     traceback: str | None
     fingerprint: str | None

@@ -39,7 +39,9 @@ def portions(ends: Sequence[Finish]) -> Iterator[list[Finish]]:
     portion: list[Finish] = []
     size = 0
     for end in ends:
-        weight = sum(len(t or "") for t in (end.result, end.last_result, end.error, end.traceback))
+        weight = sum(
+            len(t or "") for t in (end.result, end.result, end.last_result, end.error, end.traceback)
+        )
         if portion and (len(portion) >= ROWS_PER_STATEMENT or size + weight > LETTERS_PER_STATEMENT):
             yield portion
             portion, size = [], 0
@@ -129,7 +131,7 @@ def write_run_rows(
     """One ``task_run`` row for each attempt; a superseded one fills in the row of an attempt thought lost."""
     host = worker_id.partition(":")[0][:HOST_LETTERS]
     late = ends[0].outcome is Outcome.SUPERSEDED
-    statement = sql.insert_runs(not database.sqlite, len(ends), "?", late=late)
+    statement = sql.insert_runs(not database.sqlite, len(ends), late=late)
     values = tuple(value for end in ends for value in _run(database, end, worker_id, host, now))
     connection.exec_driver_sql(database.driver_text(statement), values)
 
@@ -151,6 +153,7 @@ def _run(database: Database, end: Finish, worker_id: str, host: str, now: dateti
         bind(end.finished_at or now),
         end.runtime_ms,
         bind(task.occurrence_at),
+        None if end.result is None else encodable(end.result),
         None if end.error is None else cut(end.error, TEXT_BYTES),
         None if end.traceback is None else cut_middle(end.traceback, TEXT_BYTES),
         None,

@@ -19,7 +19,9 @@ from taskkit.model import DueList
 from taskkit.planning import NextUp, ahead, catch_up, digest, first, schedule_of, within
 from taskkit.states import Move, OccurrenceState, Status, TaskType, sources, target
 
+Mark = tuple[int, str, datetime | None]
 CHUNK = 500
+ROWS_PER_STATEMENT = 200
 SETTLE_AFTER = 60.0
 INVALID = "invalid: "
 """How the reason of a task begins whose row makes no sense; a person mends it and resumes the task."""
@@ -86,31 +88,33 @@ class PlanDesk:
             self._plan(row)
 
     def _adopt(self, rows: Sequence[Row[Any]]) -> int:
-        ready = []
+        ready, marks = [], []
         for _, row in sorted({row.id: row for row in rows}.items()):
             try:
-                ready.append((row, *self._adopted(row)))
+                values, schedule = self._adopted(row)
             except InputError as error:
                 self._set_aside(row.id, f"{INVALID}{error}")
-
-        def write(connection: Connection) -> int:
-            return sum(self._complete(connection, *one) for one in ready)
-
-        return self.database.write(write) if ready else 0
+                continue
+            ready.append(tuple(values[name] for name in sql.ADOPTED))
+            if schedule is not None:
+                marks.append((row.id, digest(schedule, row.misfire), None))
+        return self.database.write(lambda c: self._complete(c, ready, marks)) if ready else 0
 
     def _complete(
-        self, connection: Connection, row: Row[Any], values: dict[str, Any], schedule: Schedule | None
-    ) -> bool:
-        done = connection.execute(self.database.text(sql.ADOPT), values).rowcount == 1
-        if done and schedule is not None:
-            self._remember(connection, row.id, digest(schedule, row.misfire), None)
+        self, connection: Connection, ready: Sequence[tuple[Any, ...]], marks: Sequence[Mark]
+    ) -> int:
+        done = 0
+        for start in range(0, len(ready), ROWS_PER_STATEMENT):
+            part = ready[start : start + ROWS_PER_STATEMENT]
+            text = self.database.driver_text(sql.adopt(not self.database.sqlite, len(part)))
+            done += connection.exec_driver_sql(text, tuple(v for values in part for v in values)).rowcount
+        self._remember(connection, marks)
         return done
 
     def _adopted(self, row: Row[Any]) -> tuple[dict[str, Any], Schedule | None]:
         """What the row lacks, and the schedule of a periodic one; raises InputError for a row that makes no sense."""
         values: dict[str, Any] = {
             "id": row.id,
-            "status": int(Status.PENDING),
             "queue": row.queue or self.rules.default_queue or row.task_code,
             "task_type": row.task_type,
             "timezone": row.timezone,
@@ -175,7 +179,7 @@ class PlanDesk:
                 settle(connection, self.database, row.id, up.passed, OccurrenceState.SKIPPED, up.reason)
             if planned:
                 plan_ahead(connection, self.database, row.id, planned)
-                self._remember(connection, row.id, mark, planned[-1])
+                self._remember(connection, [(row.id, mark, planned[-1])])
 
         self.database.write(write)
         if planned:
@@ -227,10 +231,13 @@ class PlanDesk:
         }
         return bool(connection.execute(self.database.text(sql.MOVE_OCCURRENCE), parameters).rowcount)
 
-    def _remember(self, connection: Connection, task_id: int, mark: str, until: datetime | None) -> None:
+    def _remember(self, connection: Connection, marks: Sequence[Mark]) -> None:
+        """Note under which schedule these tasks were planned, and how far."""
         text = self.database.text(sql.REMEMBER_SQLITE if self.database.sqlite else sql.REMEMBER_MYSQL)
-        parameters = {"task_id": task_id, "digest": mark, "planned_until": self.database.dialect.bind(until)}
-        connection.execute(text, parameters)
+        bind = self.database.dialect.bind
+        rows = [{"task_id": i, "digest": mark, "planned_until": bind(until)} for i, mark, until in marks]
+        if rows:
+            connection.execute(text, rows)
 
     def _set_aside(self, task_id: int, reason: str) -> None:
         """A task whose row makes no sense is held with the reason; the others go on."""

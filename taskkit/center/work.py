@@ -171,7 +171,7 @@ class WorkDesk:
         return self._too_late(connection, late) if late else []
 
     def _write(self, connection: Connection, found: Sequence[Ending]) -> None:
-        statement = sql.write_ends(not self.database.sqlite, len(found), "?")
+        statement = sql.write_ends(not self.database.sqlite, len(found))
         parameters = tuple(value for ending in found for value in ending.values)
         connection.exec_driver_sql(self.database.driver_text(statement), parameters)
         for ending in found:

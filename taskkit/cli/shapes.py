@@ -30,6 +30,7 @@ def run_shape(run: Run) -> dict[str, Any]:
         "finished_at": run.finished_at,
         "runtime_ms": run.runtime_ms,
         "occurrence_at": run.occurrence_at,
+        "result": None if run.result is None else value_of(run.result),
         "error": run.error,
         "traceback": run.traceback,
         "fingerprint": run.fingerprint,

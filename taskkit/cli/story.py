@@ -46,8 +46,7 @@ class Story:
             self._errors(everything)
         else:
             show("", "no attempt has ended yet" if self.task.attempt else "it has not been started yet")
-        if output := _output(self.task):
-            show("", "output of the program", output.rstrip())
+        self._outputs(everything)
         if self.task.task_type is TaskType.PERIODIC:
             self._occurrences()
 
@@ -82,7 +81,7 @@ class Story:
             ("worker", task.worker_id if running else None),
             ("progress", _progress(task) if running else None),
             ("last result", task.last_result if not self.runs else None),
-            ("result", None if _output(task) else _bounded(_result(task))),
+            ("result", None if _output(task.result) else _bounded(_result(task))),
             ("written", at(task.created_at)),
         ]
 
@@ -120,6 +119,14 @@ class Story:
                 show(run.traceback.rstrip())
         if len(told) < len(failed):
             show("", f"{len(failed) - len(told)} earlier errors: --all")
+
+    def _outputs(self, everything: bool) -> None:
+        """What the program of a `shell` task said: in its latest good run, or in all."""
+        from taskkit.render import show
+
+        said = [(run.attempt, text) for run in self.runs if (text := _output(run.result))]
+        for attempt, text in said if everything else said[-1:]:
+            show("", f"output of the program, attempt {attempt}", text.rstrip())
 
     def _occurrences(self) -> None:
         from taskkit.render import duration, local, show, table
@@ -198,9 +205,9 @@ def _result(task: Task) -> str | None:
     return value if isinstance(value, str) else task.result
 
 
-def _output(task: Task) -> str | None:
+def _output(result: str | None) -> str | None:
     """What the program of a `shell` task said, from its result."""
-    value = value_of(task.result) if task.result and task.status is not Status.RUNNING else None
+    value = value_of(result) if result else None
     said = value.get("output") if isinstance(value, dict) else None
     return said if isinstance(said, str) else None
 

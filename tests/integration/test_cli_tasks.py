@@ -150,7 +150,7 @@ def test_the_output_of_a_program_is_shown_as_it_was(center: TaskCenter) -> None:
     (claimed,) = centers.start(center, "w:1:1", centers.new("shell"))
     result = '{"exit_code":0,"output":"first\\nsecond\\n","cut":false,"runtime_ms":1}'
     center.worker_desk("w:1:1").finish([centers.succeeded(claimed, result=result)])
-    assert "output of the program\nfirst\nsecond\n" in done("tasks", "show", claimed.id).out
+    assert "output of the program, attempt 1\nfirst\nsecond\n" in done("tasks", "show", claimed.id).out
 
 
 MOVES = [

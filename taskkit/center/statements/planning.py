@@ -1,5 +1,10 @@
 """Statements of the planner: adopting rows of others, occurrences ahead of time, misfires."""
 
+from __future__ import annotations
+
+from taskkit.center.statements.rows import update_each
+
+
 UNADOPTED = """
 SELECT id, task_code, task_type, queue, cron_expr, timezone, misfire, dst_gap, dst_overlap, delay,
        plan_next_run_at, created_at, {now} AS now
@@ -19,13 +24,22 @@ SELECT id, task_code, task_type, queue, cron_expr, timezone, misfire, dst_gap, d
 FROM task_center {force_primary} WHERE id IN :ids AND status = :status
 """
 
-ADOPT = """
-UPDATE task_center {force_primary} SET
-  queue = :queue, task_type = :task_type, timezone = :timezone, plan_next_run_at = :plan,
-  occurrence_at = :occurrence_at, next_fire_at = :next_fire_at, occurrence_attempt = NULL, updated_at = {now}
-WHERE id = :id AND status = :status AND (queue = '' OR plan_next_run_at IS NULL
-  OR (cron_expr IS NOT NULL AND (task_type <> 1 OR (occurrence_at IS NULL AND next_fire_at IS NULL))))
-"""
+ADOPTED = "id queue task_type timezone plan occurrence_at next_fire_at".split()
+
+_ADOPT = (
+    ("queue", "v.queue"),
+    ("task_type", "v.task_type"),
+    ("timezone", "v.timezone"),
+    ("plan_next_run_at", "v.plan"),
+    ("occurrence_at", "v.occurrence_at"),
+    ("next_fire_at", "v.next_fire_at"),
+    ("occurrence_attempt", "NULL"),
+    ("updated_at", "{now}"),
+)
+_UNADOPTED = (
+    "{c}.status = 0 AND ({c}.queue = '' OR {c}.plan_next_run_at IS NULL OR ({c}.cron_expr IS NOT NULL AND "
+    "({c}.task_type <> 1 OR ({c}.occurrence_at IS NULL AND {c}.next_fire_at IS NULL))))"
+)
 
 SET_ASIDE = """
 UPDATE task_center {force_primary} SET
@@ -122,3 +136,8 @@ ON CONFLICT (task_id, planned_at) DO UPDATE SET state = 'fired', fired_at = excl
 PLAN_AHEAD = """
 {insert_ignore} INTO task_occurrence (task_id, planned_at) VALUES (:task_id, :planned_at)
 """
+
+
+def adopt(mysql: bool, rows: int) -> str:
+    """One UPDATE that completes ``rows`` tasks which others inserted and nobody has completed since."""
+    return update_each(mysql, rows, ADOPTED, _ADOPT, _UNADOPTED)

@@ -16,7 +16,7 @@ WHERE (:before = 0 OR id < :before) {{filters}} ORDER BY id DESC LIMIT :n
 
 RUNS = """
 SELECT task_id, attempt, task_code, queue, outcome, worker_id, host, pid, dispatched_at, started_at, finished_at,
-       runtime_ms, occurrence_at, error, traceback, fingerprint
+       runtime_ms, occurrence_at, result, error, traceback, fingerprint
 FROM task_run WHERE task_id IN :ids ORDER BY task_id, attempt
 """
 

@@ -1,5 +1,10 @@
 """Statements by which a worker claims tasks (1 → 2) and writes their ends (2 → 0, 3, 4, 5, 6)."""
 
+from __future__ import annotations
+
+from taskkit.center.statements.rows import update_each
+
+
 CLAIM = """
 UPDATE task_center {force_primary} SET
   status = :to, worker_id = :worker, token = :token, claimed_at = {now}, updated_at = {now}
@@ -71,7 +76,7 @@ CLOCK = "SELECT {now}"
 
 RUN_COLUMNS = (
     "task_id attempt task_code queue outcome worker_id host pid dispatched_at started_at finished_at runtime_ms "
-    "occurrence_at error traceback fingerprint"
+    "occurrence_at result error traceback fingerprint"
 ).split()
 
 CANCEL_REQUESTED = """
@@ -89,22 +94,14 @@ UPDATE task_occurrence SET outcome = :outcome WHERE task_id = :task_id AND plann
 """
 
 
-def write_ends(mysql: bool, rows: int, mark: str) -> str:
+def write_ends(mysql: bool, rows: int) -> str:
     """One UPDATE for the ends of ``rows`` locked tasks, each with values of its own."""
-    prefix, table = ("c.", "c") if mysql else ("", "task_center")
-    ends = ", ".join(f"{prefix}{column} = {value}" for column, value in _ENDS).replace("{c}", table)
-    if mysql:
-        first = "SELECT " + ", ".join(f"{mark} AS {name}" for name in END_COLUMNS)
-        more = " UNION ALL SELECT " + ", ".join([mark] * len(END_COLUMNS))
-        return f"UPDATE task_center c JOIN ({first}{more * (rows - 1)}) v ON c.id = v.id SET {ends}"  # noqa: S608
-    one = "(" + ", ".join([mark] * len(END_COLUMNS)) + ")"
-    values = f"WITH v({', '.join(END_COLUMNS)}) AS (VALUES {', '.join([one] * rows)})"
-    return f"{values} UPDATE task_center SET {ends} FROM v WHERE task_center.id = v.id"  # noqa: S608
+    return update_each(mysql, rows, END_COLUMNS, _ENDS)
 
 
-def insert_runs(mysql: bool, rows: int, mark: str, *, late: bool = False) -> str:
+def insert_runs(mysql: bool, rows: int, *, late: bool = False) -> str:
     """INSERT of ``rows`` run rows. One that is there already stays; a ``late`` end fills in a lost one."""
-    one = "(" + ", ".join([mark] * len(RUN_COLUMNS)) + ")"
+    one = "(" + ", ".join("?" * len(RUN_COLUMNS)) + ")"
     text = f"INSERT INTO task_run ({', '.join(RUN_COLUMNS)}) VALUES {', '.join([one] * rows)}"  # noqa: S608
     if mysql:
         return f"{text} ON DUPLICATE KEY UPDATE " + (

@@ -216,6 +216,7 @@ def create_task_run() -> None:
         stamp("finished_at"),
         sa.Column("runtime_ms", sa.BigInteger(), nullable=True),
         instant("occurrence_at"),
+        sa.Column("result", medium_text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("traceback", sa.Text(), nullable=True),
         sa.Column("fingerprint", name(32), nullable=True),

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from taskkit.errors import AppError
+from taskkit.hints import suggest
 from taskkit.kit import Taskkit
-from taskkit.names import suggest
 
 
 def load(name: str | None) -> Taskkit:
@@ -22,10 +22,10 @@ def load(name: str | None) -> Taskkit:
 
 
 def add_builtins(kit: Taskkit) -> None:
-    """Register ``shell``, ``http`` and ``taskkit.noop``, unless the application has handlers of these names."""
-    from taskkit.worker import builtin
+    """Register the handlers that every worker has, unless the application has some of these names."""
+    from taskkit.worker.builtin import HANDLERS
 
-    for code, fn in (("shell", builtin.shell), ("http", builtin.http), ("taskkit.noop", builtin.noop)):
+    for code, fn in HANDLERS.items():
         if kit.registry.get(code) is None:
             kit.task(code)(fn)
 

@@ -50,11 +50,6 @@ def current_run() -> RunContext:
     return run
 
 
-def running() -> RunContext | None:
-    """The run that calls this, or None outside of a handler."""
-    return _current.get()
-
-
 def trace_id() -> str | None:
     """The trace that a new task should carry on: that of the run under way, or one set by ``trace``."""
     run = _current.get()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 from taskkit.center import PlanRules, TaskCenter
 from taskkit.embedded import Embedded
+from taskkit.errors import StoreError
 from taskkit.queues import Queue, connect
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Settings
 from taskkit.settings.home import make_home
 
+log = logging.getLogger("taskkit.service")
 KEEP_SECONDS = 1.0
 
 
@@ -69,3 +74,16 @@ def embedded_tickers(settings: Settings, stop: Stop) -> list[Ticker]:
         return KEEP_SECONDS
 
     return [Ticker("embedded server", keep, stop)]
+
+
+def run_and_close(run: Callable[[], None], queue: Queue, center: TaskCenter) -> int:
+    """Run a process whose doors are open, close them, and return its exit code; an error of a store is 1."""
+    try:
+        run()
+    except StoreError as error:
+        log.error("ended by an error: %s", error)  # noqa: TRY400 - one line says it
+        return 1
+    finally:
+        queue.close()
+        center.close()
+    return 0

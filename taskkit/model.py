@@ -8,6 +8,9 @@ from typing import Any
 
 from taskkit.states import Move, Outcome, Status, TaskType
 
+PRIORITIES = range(10)
+"""0 is the highest, 9 the lowest, 5 the usual one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

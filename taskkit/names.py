@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
-from zoneinfo import ZoneInfo, available_timezones
 
-from taskkit.errors import CronError, InputError
+from taskkit.errors import InputError
+from taskkit.zone import load_zone
 
 LONGEST_TIMEOUT = 31_536_000
 LONGEST_DELAY = 10 * 31_536_000
@@ -53,18 +51,7 @@ def check_seconds(value: object, field: str, lowest: float, highest: float) -> f
 
 
 def check_zone(value: object, field: str = "timezone") -> str:
-    """The name of a time zone that exists."""
+    """The name of a time zone that exists and fits its column."""
     name = check_name(value, field)
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise CronError(
-            field, f"there is no time zone {name!r}{suggest(name, available_timezones())}"
-        ) from None
+    load_zone(name, field)
     return name
-
-
-def suggest(wrong: str, right: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` when something close exists."""
-    close = difflib.get_close_matches(wrong, list(right), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

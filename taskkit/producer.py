@@ -12,6 +12,7 @@ from taskkit import context
 from taskkit.clock import as_utc
 from taskkit.cron import parse, resolve_hash
 from taskkit.errors import CronError, InputError
+from taskkit.hints import suggest
 from taskkit.model import NewTask
 from taskkit.names import (
     LONGEST_DELAY,
@@ -20,7 +21,6 @@ from taskkit.names import (
     check_seconds,
     check_whole,
     check_zone,
-    suggest,
 )
 from taskkit.payload import encode_payload
 from taskkit.registry import HandlerOptions, Registry, check_delays
@@ -143,7 +143,9 @@ class Producer:
             retry_delays=",".join(f"{delay:g}" for delay in delays) if delays else None,
             unique_key=None if unique_key is None else check_name(unique_key, "unique_key", 190),
             expires_at=None if expires_at is None else _aware(expires_at, "expires_at"),
-            trace_id=check_name(_given(options, "trace_id", context.trace_id() or uuid.uuid4().hex), "trace_id"),
+            trace_id=check_name(
+                _given(options, "trace_id", context.trace_id() or uuid.uuid4().hex), "trace_id"
+            ),
             **self._when(code, options),
         )
 

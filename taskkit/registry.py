@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from taskkit.errors import InputError, NotFound, PayloadError
-from taskkit.names import LONGEST_TIMEOUT, check_name, check_seconds, check_whole, suggest
+from taskkit.hints import suggest
+from taskkit.names import LONGEST_TIMEOUT, check_name, check_seconds, check_whole
 
 P = ParamSpec("P")
 R = TypeVar("R")

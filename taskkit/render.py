@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import sys
-import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
@@ -15,6 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TextIO
 
 from taskkit.clock import iso, utc_now
+from taskkit.texts import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 """Columns of a page that is not a terminal, unless COLUMNS says otherwise."""
-_BIDI = frozenset("\u200e\u200f\u061c\u2028\u2029") | {
-    chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-}
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 _STYLES = {
     "success": "green",
@@ -42,17 +39,8 @@ _STYLES = {
 
 
 def plain(text: object, *, lines: bool = False) -> str:
-    r"""Text without anything that could move a terminal's cursor or turn its direction; written out as ``\x1b``.
-
-    Line breaks stay only where ``lines`` says so.
-    """
-    shown = str(text)
-    keep = "\n\t" if lines else ""
-    return "".join(c if c in keep or not _harmful(c) else c.encode("unicode_escape").decode() for c in shown)
-
-
-def _harmful(character: str) -> bool:
-    return character in _BIDI or unicodedata.category(character) in {"Cc", "Cs"}
+    """Anything as text that a terminal can be given; line breaks stay only where ``lines`` says so."""
+    return harmless(str(text), keep="\n\t" if lines else "")
 
 
 def one_line(text: object, limit: int = 200) -> str:
@@ -109,11 +97,6 @@ def distance(instant: datetime, *, now: datetime | None = None) -> str:
     if abs(away) < 0.05:
         return "now"
     return f"in {duration(away)}" if away > 0 else f"{duration(-away)} ago"
-
-
-def local_zone() -> str:
-    """What the local zone is called here, for headings: ``CET``."""
-    return utc_now().astimezone().tzname() or "local time"
 
 
 def to_json(value: Any) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from taskkit.clock import monotonic
-from taskkit.errors import StoreError, TaskkitError
+from taskkit.errors import TaskkitError
 
 log = logging.getLogger("taskkit.service")
 LONGEST_PAUSE = 5.0
@@ -68,12 +68,18 @@ class Troubles:
 
     def __init__(self, what: str) -> None:
         self._what, self._count, self._since = what, 0, 0.0
+        self._told: str | None = None
 
     def met(self, error: Exception) -> float:
-        """Note a failure; returns the seconds to pause: growing, at most 5."""
+        """Note a failure, told when it is the first or another one; returns the seconds to pause, at most 5."""
         if self._count == 0:
             self._since = monotonic()
-            log.warning("%s failed and is tried again: %s", self._what, error)
+        if str(error) != self._told:
+            surprise = None if isinstance(error, TaskkitError) else error
+            log.warning(
+                "%s failed and is tried again: %s", self._what, error or repr(error), exc_info=surprise
+            )
+        self._told = str(error)
         self._count += 1
         return float(min(LONGEST_PAUSE, 0.05 * 2 ** min(self._count, 8)))
 
@@ -81,7 +87,17 @@ class Troubles:
         """Note a success."""
         if self._count:
             log.warning("%s works again after %.1f s", self._what, monotonic() - self._since)
-        self._count = 0
+        self._count, self._told = 0, None
+
+
+def carry_on(act: Callable[[], float], troubles: Troubles) -> float:
+    """Call ``act`` and return the seconds to rest that it says; whatever it meets is told and answered with a pause."""
+    try:
+        rest = act()
+    except Exception as error:  # noqa: BLE001 - what calls this outlives everything; what it meets is told
+        return troubles.met(error)
+    troubles.over()
+    return rest
 
 
 class Ticker:
@@ -102,18 +118,7 @@ class Ticker:
 
     def _run(self) -> None:
         while not self._stop.asked:
-            self._stop.wait(self._once())
-
-    def _once(self) -> float:
-        try:
-            rest = self._tick()
-        except StoreError as error:
-            return self._troubles.met(error)
-        except Exception as error:  # a ticker outlives everything; what it meets is shown
-            log.exception("unexpected")
-            return self._troubles.met(error)
-        self._troubles.over()
-        return rest
+            self._stop.wait(carry_on(self._tick, self._troubles))
 
 
 def exit_with(error: TaskkitError) -> int:

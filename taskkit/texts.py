@@ -1,14 +1,33 @@
-"""Text that fits: cut at whole characters, visibly, by bytes."""
+"""Text that fits and does no harm: cut at whole characters, visibly, by bytes; nothing that moves a terminal."""
 
 from __future__ import annotations
 
+import unicodedata
+
 TEXT_BYTES = 65_535
 """What a MySQL TEXT column holds."""
+_BIDI = frozenset("\u200e\u200f\u061c\u2028\u2029") | {
+    chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 def encodable(text: str) -> str:
     """The text with lone surrogates, which no database takes, written out as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def harmless(text: str, *, keep: str = "") -> str:
+    r"""The text without anything that could move a terminal's cursor or turn its direction: written out as ``\x1b``.
+
+    The characters of ``keep`` stay, such as line breaks where they may stand.
+    """
+    if text.isprintable() and text.isascii():
+        return text
+    return "".join(c if c in keep or not _harmful(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def _harmful(character: str) -> bool:
+    return character in _BIDI or unicodedata.category(character) in {"Cc", "Cs"}
 
 
 def cut(text: str, limit: int) -> str:

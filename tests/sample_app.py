@@ -149,7 +149,7 @@ async def stubborn_async(path: str) -> None:
     """Blocks its event loop, so that it cannot be cancelled."""
     note(path, "begun")
     await asyncio.sleep(0)
-    time.sleep(60)  # noqa: ASYNC251
+    time.sleep(60)
 
 
 def together(folder: str, n: int) -> bool:

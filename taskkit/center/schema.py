@@ -26,7 +26,10 @@ def revision(database: Database) -> str | None:
 def _revision(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return None
-    return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    found = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    if found is not None and not str(found).isdecimal():
+        raise SchemaError(f"{VERSION_TABLE} says {found!r}, which no taskkit wrote; restore it from a backup")
+    return found
 
 
 def check(database: Database) -> None:
@@ -34,8 +37,6 @@ def check(database: Database) -> None:
     found = revision(database)
     if found is None:
         raise SchemaError("the database has no taskkit schema yet; run `taskkit db upgrade`")
-    if not found.isdecimal():
-        raise SchemaError(f"{VERSION_TABLE} says {found!r}, which no taskkit wrote; restore it from a backup")
     if found < HEAD:
         raise SchemaError(f"the schema is {found} and this taskkit needs {HEAD}; run `taskkit db upgrade`")
     if int(found) > int(HEAD) + 1:

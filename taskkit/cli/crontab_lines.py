@@ -114,11 +114,7 @@ class Importer:
     def _write(self, job: Job) -> tuple[str, int]:
         newest = self.front.newest_id()
         task_id = self.front.kit.producer.enqueue(
-            "shell",
-            job.payload,
-            cron=job.expression,
-            timezone=job.timezone,
-            unique_key=job.unique_key,
+            **job.task(),
             queue=self.options.queue,
             timeout=self.options.timeout,
             max_retry=self.options.max_retry,

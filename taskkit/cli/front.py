@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from taskkit.registry import Registry
     from taskkit.settings import Settings
 
-BUILT_IN = frozenset({"shell", "http", "taskkit.noop"})
-"""Codes whose handlers every worker has."""
-
 
 class Front:
     """The installation that the command line is about."""
@@ -82,13 +79,14 @@ class Front:
         That is a built-in one, or one of the application; with no application any code is taken.
         """
         from taskkit.app import add_builtins, load
+        from taskkit.worker.builtin import HANDLERS
 
         kit, app = self.kit, app or (self.settings.app if checked else None)
         if app is not None:
             kit.registry = load(app).registry
             if kit.registry.get(code) is None:
                 raise InputError("code", unknown_code(code, app, kit.registry))
-        elif code in BUILT_IN:
+        elif code in HANDLERS:
             add_builtins(kit)
         return kit.producer
 
@@ -117,7 +115,7 @@ class Front:
 
 def unknown_code(code: str, app: str, registry: Registry) -> str:
     """What to say when an application has no such handler."""
-    from taskkit.names import suggest
+    from taskkit.hints import suggest
 
     codes = sorted(handler.code for handler in registry)
     close = suggest(code, codes) or f"; it has {', '.join(codes[:10]) or 'none'}"

@@ -177,17 +177,17 @@ def _not_claimed(front: Front, task: Task) -> str:
     waiting = _depth(front, task.queue)
     state = f"{busy} of {slots} processes of its {len(serving)} worker{'s' * (len(serving) > 1)} are busy"
     if waiting == 0:
-        return f"its message is in no list although {state}: the broker lost it; a scheduler rings again by itself"
+        return f"its message is in no list although {state}: the broker lost it, and nothing rings again for it (recovery is not built yet)"
     return f"{waiting} messages wait in its queue and {state}: see `taskkit tasks list --status running`"
 
 
 def _depth(front: Front, name: str) -> int:
-    from taskkit.model import ListName
+    from taskkit.model import PRIORITIES, ListName
 
     queue = front.kit.queue
     if queue is None:
         return 0
-    return sum(queue.depth([ListName(name, priority) for priority in range(10)]).values())
+    return sum(queue.depth([ListName(name, priority) for priority in PRIORITIES]).values())
 
 
 def _broker_trouble(front: Front) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NoReturn
 
 from taskkit.errors import CronError
+from taskkit.hints import closest
 
 MAX_LENGTH = 100
 """Characters in the column ``cron_expr``."""
@@ -98,8 +98,8 @@ def _without_alias(text: str, words: list[str]) -> list[str]:
         return words
     if len(words) == 1 and first in ALIASES:
         return ALIASES[first].split()
-    close = get_close_matches(first, ALIASES, 1) or ["@DAILY"]
-    refuse(text, f"is not a known name; did you mean {close[0].lower()}?")
+    close = closest(first, ALIASES) or "@DAILY"
+    refuse(text, f"is not a known name; did you mean {close.lower()}?")
 
 
 def _check_count(text: str, words: list[str]) -> None:

@@ -12,7 +12,10 @@ _LAST_WEEKDAY = re.compile(r"L([0-7]|[A-Z]{3})|([0-7]|[A-Z]{3})L")
 _HINTS = (
     (r"", "has an empty value; take out the extra comma"),
     (r"\?.*|.*\?", "? may only stand alone in day-of-month or day-of-week; write *"),
-    (r"H(\(.*\))?(/.*)?", "H is replaced once, when a task is written, by a value picked from its code; write a number here"),
+    (
+        r"H(\(.*\))?(/.*)?",
+        "H is replaced once, when a task is written, by a value picked from its code; write a number here",
+    ),
     (r"R(\(.*\))?(/.*)?", "R is random and would differ on every node; write H, or a fixed value"),
     (r"[0-9]+W|W[0-9]+|LW", "W (nearest working day) is not taken; write a day, or weekdays MON-FRI"),
     (r"L", "L alone is only for day-of-month; for the last Saturday write SATL"),

@@ -14,8 +14,9 @@ from taskkit.clock import EPOCH
 from taskkit.cron.fields import normalise, refuse
 from taskkit.cron.pattern import DAY_S, Pattern
 from taskkit.cron.reading import read
-from taskkit.cron.zones import END_YEAR, FIRST_YEAR, Stretch, load_zone, stretches, year_start
+from taskkit.cron.zones import END_YEAR, FIRST_YEAR, Stretch, stretches, year_start
 from taskkit.errors import CronError
+from taskkit.zone import load_zone
 
 Gap = Literal["after", "skip"]
 Overlap = Literal["first", "second", "both"]

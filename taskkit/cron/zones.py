@@ -9,36 +9,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from zoneinfo import TZPATH, ZoneInfo, available_timezones
+from zoneinfo import TZPATH, ZoneInfo
 
 from taskkit.clock import EPOCH
-from taskkit.errors import CronError
 
 FIRST_YEAR, END_YEAR = 1900, 2100
 """The calendar known here: from the first instant of the one year up to the first of the other, in UTC."""
 
 _DAY_S = 86_400
 _MARGIN_S = 2 * _DAY_S  # longer than any shift of a clock (Kwajalein and Apia: one day)
-_MACHINE_NAMES = re.compile(r"localtime|Factory|posixrules|(posix|right)/.*")
-_KNOWN_AS = {
-    "beijing": "Asia/Shanghai",
-    "shenzhen": "Asia/Shanghai",
-    "guangzhou": "Asia/Shanghai",
-    "china_standard_time": "Asia/Shanghai",
-    "cst": "Asia/Shanghai or America/Chicago",
-    "bangalore": "Asia/Kolkata",
-    "mumbai": "Asia/Kolkata",
-    "delhi": "Asia/Kolkata",
-    "pst": "America/Los_Angeles",
-    "san_francisco": "America/Los_Angeles",
-    "washington": "America/New_York",
-    "munich": "Europe/Berlin",
-    "frankfurt": "Europe/Berlin",
-}
 
 
 @dataclass(frozen=True)
@@ -65,32 +47,6 @@ class Stretch:
     def local_end(self) -> int:
         """The local time at which it ends, not shown any more."""
         return self.end + self.offset
-
-
-@lru_cache(maxsize=512)
-def load_zone(name: str) -> ZoneInfo:
-    """The zone of an IANA name; raises CronError with a suggestion when there is none."""
-    if not name.isascii() or _MACHINE_NAMES.fullmatch(name):
-        raise _unknown(name)
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise _unknown(name) from None
-
-
-def _unknown(name: str) -> CronError:
-    shown = ascii(name if len(name) <= 64 else name[:61] + "...")
-    return CronError("timezone", f"{shown} is not a known time zone; {_suggestion(name)}")
-
-
-def _suggestion(name: str) -> str:
-    if re.fullmatch(r"(UTC|GMT)?[+-].*", name.strip(), re.IGNORECASE):
-        return "write a place such as Asia/Shanghai, or Etc/GMT-8 for UTC+8 (the sign is turned round)"
-    if known := _KNOWN_AS.get(name.strip().rpartition("/")[2].lower().replace(" ", "_")):
-        return f"did you mean {known}?"
-    names = {known.lower(): known for known in available_timezones() if not _MACHINE_NAMES.fullmatch(known)}
-    close = get_close_matches(name[:64].strip().lower(), names, 1)
-    return f"did you mean {names[close[0]]}?" if close else "write a name such as Asia/Shanghai or UTC"
 
 
 def tzdata_version() -> str:

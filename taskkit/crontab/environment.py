@@ -76,7 +76,7 @@ def notes(lines: Mapping[str, str]) -> list[str]:
     """What the environment lines would have meant to cron and is different here."""
     found = [f"{name} is not carried over: {why}" for name, why in NOT_CARRIED.items() if name in lines]
     if lines.get("MAILTO"):
-        found.insert(0, f"no mail to {lines['MAILTO']}: the output is kept with the run, alerts tell people")
+        found.insert(0, f"no mail to {lines['MAILTO']}: the output is kept with the run")
     if lines.get("CRON_TZ"):
         found.append(
             f"planned in {lines['CRON_TZ']} (CRON_TZ): Debian's cron ignores that line, cronie honours it"

@@ -28,7 +28,6 @@ class Job:
     stdin: str | None
     env: Mapping[str, str]
     shell: str
-    mailto: str | None
     notes: tuple[str, ...]
     unique_key: str
 
@@ -43,6 +42,16 @@ class Job:
         }
         optional = {"stdin": self.stdin, "user": self.user}
         return payload | {name: value for name, value in optional.items() if value is not None}
+
+    def task(self) -> dict[str, Any]:
+        """The periodic task that this job becomes: code, payload and options for a producer's ``enqueue``."""
+        return {
+            "code": "shell",
+            "payload": self.payload,
+            "cron": self.expression,
+            "timezone": self.timezone,
+            "unique_key": self.unique_key,
+        }
 
     def upcoming(self, after: datetime, count: int) -> list[datetime]:
         """The next ``count`` fire times after an instant, in UTC."""
@@ -67,11 +76,6 @@ class Detected:
     system: bool
     sure: bool
     reason: str
-
-    @property
-    def override(self) -> str:
-        """What to tell `read` when this is wrong."""
-        return f"system={not self.system}: the jobs have {'no' if self.system else 'a'} user column"
 
 
 class Crontab(list[Line]):

@@ -14,9 +14,11 @@ from taskkit.crontab.entries import split_input, split_time, split_user
 from taskkit.crontab.environment import job_environment, notes, setting
 from taskkit.crontab.lines import Crontab, Detected, Job, Line, Refused
 from taskkit.errors import CronError
+from taskkit.texts import harmless
 
 MOST_LINES = 10_000
 UNREADABLE = re.compile(r"[\ud800-\udfff]")
+STRAY_BYTE = re.compile(r"[\udc80-\udcff]")
 DIFFERENT = (
     "an exit code other than 0 counts as failed and follows the retry rules; cron ignores it",
     "output is kept with the run, cut to a bound; cron mails it",
@@ -146,7 +148,6 @@ class _Reader:
             stdin=stdin,
             env=environment,
             shell=environment["SHELL"],
-            mailto=self.settings.get("MAILTO"),
             notes=(*notes(self.settings), *filter(None, [self.about.get(number)])),
             unique_key=self._key(expression, user or "", written.rstrip()),
         )
@@ -167,11 +168,5 @@ def _check_characters(line: str) -> None:
 
 
 def printable(text: str) -> str:
-    r"""The text with everything that a terminal could not show written out: ``\xff``, ``\x1b``."""
-    return "".join(char if char.isprintable() or char == "\t" else _written_out(char) for char in text)
-
-
-def _written_out(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":
-        return f"\\x{ord(char) - 0xDC00:02x}"
-    return char.encode("unicode_escape").decode("ascii")
+    r"""The text of a line as a terminal can show it; bytes that were not UTF-8 as ``\xff``."""
+    return harmless(STRAY_BYTE.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text), keep="\t")

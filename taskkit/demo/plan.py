@@ -92,12 +92,5 @@ class Stagehand:
             if line.job is None:
                 continue
             job = line.job
-            task_id = self.kit.producer.enqueue(
-                "shell",
-                job.payload,
-                cron=job.expression,
-                timezone=job.timezone,
-                unique_key=job.unique_key,
-                queue=self.queue("shell"),
-            )
+            task_id = self.kit.producer.enqueue(**job.task(), queue=self.queue("shell"))
             yield Periodic(f"crontab, line {line.number}", task_id, by_hand=job.expression == "30 2 * * *")

@@ -66,8 +66,3 @@ def bind(**fields: Any) -> Iterator[None]:
         yield
     finally:
         context.reset(token)
-
-
-def bound() -> dict[str, Any]:
-    """The fields bound here, to be bound again in another thread or process."""
-    return dict(context.get())

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from taskkit.settings.urls import UNSPOKEN, redact_text
+from taskkit.texts import encodable, harmless
 
 LONGEST = 16_384
 """Characters of one message or extra that are kept."""
@@ -28,7 +29,6 @@ _own_attributes = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asct
 _host = socket.gethostname()
 _userinfo = re.compile(r'([a-z][a-z0-9+.-]*://[^\s:/?#@"\\]*:)(?:[^\s"\\]|\\[^nrt])+@', re.IGNORECASE)
 _parameter = re.compile(rf'([?&]{UNSPOKEN}=)(?:[^\s&#"\\]|\\[^nrt])+', re.IGNORECASE)
-_control = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\t\n"}
 _colours = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "1;31"}
 
 
@@ -116,7 +116,7 @@ def _clean(value: Any) -> Any:
 
 
 def _clean_text(text: str) -> str:
-    return cut(text).encode("utf-8", "backslashreplace").decode()
+    return encodable(cut(text))
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_unknown)
@@ -163,4 +163,4 @@ def _visible(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return _clean_text(redact_text(text)).translate(_control)
+    return harmless(cut(redact_text(text)), keep="\n\t")

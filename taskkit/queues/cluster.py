@@ -11,8 +11,8 @@ from redis.crc import key_slot
 
 from taskkit.queues.dial import node_dialler
 from taskkit.queues.trouble import Reporter, Trouble
-from taskkit.queues.url import Target, host_port
 from taskkit.queues.wire import Command, Wire
+from taskkit.settings.brokers import Target, host_port
 
 Node = tuple[str, int]
 SLOTS = 16384

@@ -10,6 +10,7 @@ import msgspec
 
 from taskkit.clock import parse_instant
 from taskkit.model import DeadMessage, Message
+from taskkit.texts import encodable
 
 MAX_BYTES = 4096
 """Longer ones are not our messages; also what is kept of each that could not be read."""
@@ -106,8 +107,8 @@ def encode_dead(dead: DeadMessage, buried_at: str) -> bytes:
     text = kept.decode("utf-8") if _is_utf8(kept) else None
     return _encoder.encode(
         _Grave(
-            reason=_encodable(dead.reason),
-            queue=_encodable(dead.queue),
+            reason=encodable(dead.reason),
+            queue=encodable(dead.queue),
             buried_at=buried_at,
             size=len(dead.raw),
             raw=text,
@@ -124,7 +125,3 @@ def decode_dead(entry: bytes) -> DeadMessage:
     except (ValueError, RecursionError):
         return DeadMessage(entry, "not written by taskkit", "")
     return DeadMessage(raw, grave.reason, grave.queue)
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from taskkit.errors import SettingsError
 from taskkit.queues.base import Queue
 from taskkit.queues.memory import MemoryQueue, MemoryStore
 from taskkit.queues.order import Order
-from taskkit.queues.url import Target, parse
+from taskkit.settings.brokers import Target, parse
 
 _stores: dict[tuple[str, str], MemoryStore] = {}
 
@@ -28,11 +29,18 @@ def connect(
     given instead of in turn. ``shards`` says how many lists a queue is split into; ``home`` is the shard (modulo
     that number) that is preferred. ``lmpop`` False keeps to the commands of Redis 6.2.
     """
-    target = parse(url)
+    target = _read(url)
     order = Order(strict=strict, in_order=in_order, shards=shards, home=home)
     if target.kind == "memory":
         return MemoryQueue(_stores.setdefault((target.path, prefix), MemoryStore()), order=order)
     return _redis(target, prefix, order, lmpop=lmpop)
+
+
+def _read(url: str) -> Target:
+    try:
+        return parse(url)
+    except SettingsError as problem:
+        raise SettingsError(f"redis_url: {problem}") from None
 
 
 def _redis(target: Target, prefix: str, order: Order, *, lmpop: bool) -> Queue:

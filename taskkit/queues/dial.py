@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from taskkit.queues.trouble import NoMaster
-from taskkit.queues.url import Target, host_port
+from taskkit.settings.brokers import Target, host_port
 
 CONNECT_S = 1.0
 REPLY_S = 2.0

@@ -1,4 +1,4 @@
-"""What a Redis server says of itself, for doctor: read with INFO and CONFIG GET, absent where that is forbidden."""
+"""What a Redis server says of itself: read with INFO and CONFIG GET, absent where that is forbidden."""
 
 from __future__ import annotations
 

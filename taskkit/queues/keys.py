@@ -8,7 +8,6 @@ from taskkit.errors import InputError
 from taskkit.model import ListName
 
 DEFAULT_PRIORITY = 5
-PRIORITIES = range(10)
 _UNSAFE = re.compile(r"[{}%\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 

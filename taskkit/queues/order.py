@@ -13,8 +13,7 @@ from itertools import chain
 from typing import Literal
 
 from taskkit.errors import BrokerUnavailable
-from taskkit.model import ListName
-from taskkit.queues.keys import PRIORITIES
+from taskkit.model import PRIORITIES, ListName
 
 LOW_EVERY = 20
 ROUNDS = 10

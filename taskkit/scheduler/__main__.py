@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from taskkit import logs
-from taskkit.doors import embedded_tickers, join_queue, open_center
+from taskkit.doors import embedded_tickers, join_queue, open_center, run_and_close
 from taskkit.errors import TaskkitError
 from taskkit.scheduler.process import SchedulerProcess
 from taskkit.service import Stop, exit_with
@@ -36,12 +36,10 @@ def run(config: Path | None, home: Path | None) -> int:
         stop.listen()
         center = open_center(settings, upgrade=True)
         queue = join_queue(settings, center)
-        SchedulerProcess(settings, center, queue, stop, *embedded_tickers(settings, stop)).run()
     except TaskkitError as error:
         return exit_with(error)
-    queue.close()
-    center.close()
-    return 0
+    process = SchedulerProcess(settings, center, queue, stop, *embedded_tickers(settings, stop))
+    return run_and_close(process.run, queue, center)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from datetime import datetime
 from taskkit.center import Batch, TaskCenter
 from taskkit.clock import iso, monotonic
 from taskkit.errors import BrokerUnavailable, PushRefused, StoreError
-from taskkit.model import DueList, ListName, Message, Won
+from taskkit.model import PRIORITIES, DueList, ListName, Message, Won
 from taskkit.queues import Queue
 from taskkit.settings import Scheduler
 
@@ -19,7 +19,6 @@ log = logging.getLogger("taskkit.scheduler")
 FULL_PAUSE = 0.02
 SLOW_LOOK = 0.05
 REFRESH_PAUSE = 30.0
-PRIORITIES = range(10)
 
 
 @dataclass(slots=True)

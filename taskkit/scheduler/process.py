@@ -14,7 +14,7 @@ from taskkit.model import SchedulerBeat
 from taskkit.queues import Queue
 from taskkit.scheduler.dispatcher import Dispatcher
 from taskkit.scheduler.sampler import Sampler
-from taskkit.service import Stop, Ticker, Troubles, node_id
+from taskkit.service import Stop, Ticker, Troubles, carry_on, node_id
 from taskkit.settings import Settings
 
 log = logging.getLogger("taskkit.scheduler")
@@ -46,7 +46,7 @@ class SchedulerProcess:
         for ticker in self._tickers:
             ticker.start()
         while not self.stop.asked:
-            self._wait(self._scan())
+            self._wait(carry_on(self.dispatcher.scan, self._scan_troubles))
         self._leave()
 
     def plan(self) -> float:
@@ -78,14 +78,6 @@ class SchedulerProcess:
         if not self.center.nodes.beat_scheduler(beat):
             self.center.nodes.enter_scheduler(self.id, beat.host, beat.pid)
         return self.settings.scheduler.heartbeat_s
-
-    def _scan(self) -> float:
-        try:
-            rest = self.dispatcher.scan()
-        except StoreError as error:
-            return self._scan_troubles.met(error)
-        self._scan_troubles.over()
-        return rest
 
     def _wait(self, rest: float) -> None:
         """Rest, or until a producer rings; without a broker the scan goes on by the clock alone."""

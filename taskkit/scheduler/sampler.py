@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from taskkit.center import TaskCenter
 from taskkit.errors import BrokerUnavailable
-from taskkit.model import ListName
+from taskkit.model import PRIORITIES, ListName
 from taskkit.queues import Queue
 
 EVERY_SECONDS = 15.0
 LEASE_SECONDS = 40.0
-PRIORITIES = range(10)
 
 
 class Sampler:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from taskkit.errors import SettingsError
+from taskkit.errors import InputError, SettingsError
+from taskkit.names import check_zone
+from taskkit.settings.brokers import check_redis_url
 from taskkit.settings.schema import Scheduler, Settings, Worker
-from taskkit.settings.urls import absolute_sqlite, check_database_url, check_redis_url, did_you_mean, redact
+from taskkit.settings.urls import absolute_sqlite, check_database_url, redact
 
 if TYPE_CHECKING:
     from taskkit.settings.sources import Found
@@ -29,7 +31,6 @@ EXAMPLES: dict[str, Any] = {
     "default_queue": "default",
     "key_prefix": "shop:",
 }
-NO_ZONES = {"localtime", "posixrules", "Factory"}
 
 
 @cache
@@ -107,17 +108,10 @@ def absolute_path(path: Path, folder: Path, forbidden: str = "\0\n") -> Path:
 
 def check_timezone(name: str) -> None:
     """Raise SettingsError unless this is the name of a time zone."""
-    from zoneinfo import ZoneInfo, available_timezones
-
     try:
-        if name in NO_ZONES or name.startswith(("posix/", "right/")):
-            raise ValueError(name)
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        close = did_you_mean(name, frozenset(available_timezones()))
-        raise SettingsError(
-            f"no such time zone{close or '; write a name such as Asia/Shanghai or UTC'}"
-        ) from None
+        check_zone(name)
+    except InputError as problem:
+        raise SettingsError(problem.problem) from None
 
 
 def _told(found: Found) -> str:

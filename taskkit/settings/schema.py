@@ -110,7 +110,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return sqlalchemy_url(self.database_url)
 
     def shown(self) -> dict[str, Any]:
-        """The settings for people and bundles: flat names, plain values, no passwords."""
+        """The settings for people and scripts: flat names, plain values, no passwords."""
         flat = {key: value for key, value in asdict(self).items() if not isinstance(value, Struct)}
         for table in ("scheduler", "worker"):
             flat |= {f"{table}.{key}": value for key, value in asdict(getattr(self, table)).items()}

@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, fields
 
 from taskkit.errors import SettingsError
+from taskkit.hints import suggest
 from taskkit.settings.checks import checked
 from taskkit.settings.schema import Scheduler, Settings, Worker
-from taskkit.settings.urls import did_you_mean
 
 FILE = "taskkit.toml"
 PREFIX = "TASKKIT_"
@@ -71,7 +71,7 @@ def in_environment(env: Mapping[str, str]) -> Iterator[Found]:
             if env[name].strip():
                 yield Found(known[name], env[name].strip(), "environment", name, Path.cwd())
         elif not NOT_SETTINGS.fullmatch(name):
-            raise SettingsError(f"environment: unknown setting {name!r}{did_you_mean(name, list(known))}")
+            raise SettingsError(f"environment: unknown setting {name!r}{suggest(name, known)}")
 
 
 def in_overrides(overrides: Mapping[str, Any]) -> Iterator[Found]:
@@ -79,7 +79,7 @@ def in_overrides(overrides: Mapping[str, Any]) -> Iterator[Found]:
     known = known_keys()
     for flat, value in _flattened(overrides):
         if flat not in known:
-            raise SettingsError(f"unknown setting {flat!r}{did_you_mean(flat, list(known))}")
+            raise SettingsError(f"unknown setting {flat!r}{suggest(flat, known)}")
         if value is not None:
             yield Found(known[flat], value, "given", flat, Path.cwd())
 
@@ -148,4 +148,4 @@ def _suggestion(table: str, key: str) -> str:
     if table and key in known:
         return f"; write {key} above the first table"
     inner = [dotted.rpartition(".")[2] for dotted in known.values() if dotted.rpartition(".")[0] == table]
-    return did_you_mean(key, inner + ([] if table else list(TABLES)))
+    return suggest(key, inner + ([] if table else list(TABLES)))

@@ -1,4 +1,4 @@
-"""URLs of SQL and Redis: which are accepted, what to write instead, and how to show one without its secrets."""
+"""URLs: which databases are accepted, what to write instead, and how to show any URL without its secrets."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from taskkit.errors import SettingsError
+from taskkit.hints import suggest
 
 MYSQL = ("mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql")
-REDIS = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
 DATABASE_FORM = "mysql://user:password@host:3306/database or sqlite:///file.db"
-REDIS_FORM = (
-    "redis://host:6379/0, rediss://…, unix:///path/to/socket, "
-    "redis+sentinel://host1:26379,host2:26379/master/0 or redis+cluster://host:6379"
-)
+NO_PORT = "the port is not a number up to 65535"
+ESCAPED = "in a password write @ as %40, / as %2F, # as %23, ? as %3F, : as %3A"
 MYSQL_PARAMETERS = frozenset(
     """
     bind_address charset client_flag collation connect_timeout init_command local_infile max_allowed_packet
@@ -78,56 +76,25 @@ def _check_mysql(parts: SplitResult) -> None:
         raise SettingsError(f"the name of the database is missing; write {DATABASE_FORM}")
     for name in parameters:
         if name not in MYSQL_PARAMETERS:
-            raise SettingsError(
-                f"unknown parameter {name!r} in the URL{did_you_mean(name, MYSQL_PARAMETERS)}"
-            )
+            raise SettingsError(f"unknown parameter {name!r} in the URL{suggest(name, MYSQL_PARAMETERS)}")
 
 
-def check_redis_url(url: str) -> None:
-    """Raise SettingsError, saying what to write, unless taskkit can use this URL for its queue."""
-    scheme = url.partition("://")[0].lower()
-    if scheme == "redis+sentinel":
-        _check_sentinel(url)
-        return
-    parts = _split(url, REDIS_FORM)
-    if parts.scheme not in REDIS:
-        raise SettingsError(f"{parts.scheme}:// is no broker that taskkit knows; write {REDIS_FORM}")
-    if parts.scheme == "unix":
-        if not parts.path.strip("/"):
-            raise SettingsError("the path of the socket is missing; write unix:///path/to/socket")
-    elif not parts.hostname:
-        raise SettingsError(f"the host is missing; write {REDIS_FORM}")
-    elif not re.fullmatch(r"/?\d*", parts.path):
-        raise SettingsError("the database of Redis is a number; write redis://host:6379/0")
-
-
-def _check_sentinel(url: str) -> None:
-    form = "redis+sentinel://host1:26379,host2:26379/master/0"
-    head, _, rest = url.partition("://")
-    netloc, slash, tail = rest.partition("/")
-    credentials, _, hosts = netloc.rpartition("@")
-    for host in hosts.split(","):
-        parts = _split(f"{head}://{credentials}@{host}{slash}{tail}", form)
-        if not parts.hostname:
-            raise SettingsError(f"a host is missing; write {form}")
-    if not re.fullmatch(r"[^/?#]+(/\d*)?([?#].*)?", tail):
-        raise SettingsError(f"after the hosts stand the master's name and the database; write {form}")
-
-
-def _split(url: str, form: str) -> SplitResult:
-    """The parts of a URL; its errors never repeat the URL, which may hold a password in the wrong place."""
+def check_form(url: str, form: str) -> None:
+    """Raise SettingsError, which never repeats the URL, unless it begins like one and has no blanks in it."""
     if re.search(r"[\s\x00-\x1f]", url):
         raise SettingsError(f"a URL has no blanks and no line breaks in it; write {form}")
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url):
         raise SettingsError(f"not a URL; write {form}")
+
+
+def _split(url: str, form: str) -> SplitResult:
+    """The parts of a URL; its errors never repeat the URL, which may hold a password in the wrong place."""
+    check_form(url, form)
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise SettingsError(
-            f"the port is not a number up to 65535 (in a password write @ as %40, / as %2F, # as %23, "
-            f"? as %3F, : as %3A); write {form}"
-        ) from None
+        raise SettingsError(f"{NO_PORT} ({ESCAPED}); write {form}") from None
     return parts
 
 
@@ -149,11 +116,3 @@ def absolute_sqlite(url: str, folder: Path) -> str:
 
 def _in_folder(path: str, folder: Path) -> str:
     return path if path.startswith("file:") else str(folder / Path(path).expanduser())
-
-
-def did_you_mean(name: str, known: frozenset[str] | list[str]) -> str:
-    """``; did you mean 'x'?`` when something known looks like ``name``, else nothing."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, sorted(known), n=1, cutoff=0.7)
-    return f"; did you mean {close[0]!r}?" if close else ""

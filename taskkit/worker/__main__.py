@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from taskkit import logs
-from taskkit.doors import embedded_tickers, join_queue, open_center
+from taskkit.doors import embedded_tickers, join_queue, open_center, run_and_close
 from taskkit.errors import TaskkitError
 from taskkit.names import check_name
 from taskkit.service import Stop, exit_with, node_id
@@ -73,13 +73,9 @@ def run(
             "taskkit: no --app given: serving the built-in handlers shell, http and taskkit.noop",
             file=sys.stderr,
         )
-    try:
-        extra = embedded_tickers(stores, stop)
-        WorkerProcess(worker_id, settings.worker, center, queue, nursery, serving, stop, *extra).run()
-    finally:
-        queue.close()
-        center.close()
-    return 0
+    extra = embedded_tickers(stores, stop)
+    process = WorkerProcess(worker_id, settings.worker, center, queue, nursery, serving, stop, *extra)
+    return run_and_close(process.run, queue, center)
 
 
 def _stores(settings: Settings, nursery: NurseryLink) -> Settings:

@@ -50,7 +50,7 @@ def shell(
 ) -> dict[str, Any]:
     """Run ``argv``, or ``command`` by ``shell -c``, and return exit_code, output, cut and runtime_ms.
 
-    ``env`` is added to the worker's environment, or with ``clean_env`` to that of cron: HOME, LOGNAME, SHELL and
+    ``env`` is added to the worker's environment without its TASKKIT_* (they hold passwords), or with ``clean_env`` to that of cron: HOME, LOGNAME, SHELL and
     PATH=/usr/bin:/bin, with HOME as the folder to start in. ``user`` (needs a worker that is root, or that very
     user) always starts from the clean one, so that the worker's secrets stay with the worker. ``expect`` lists the
     exit codes that are a success, [0] by default, -15 meaning "killed by signal 15". Output is stdout and stderr
@@ -122,7 +122,7 @@ def _surroundings(
 ) -> dict[str, Any]:
     """Environment, folder and account of the program, as cron makes them where asked for."""
     account = None if user is None else _account(_text("user", user))
-    base = _as_cron(account, shell) if clean or account else dict(os.environ)
+    base = _as_cron(account, shell) if clean or account else _inherited()
     whole = base | env
     if cwd is None and (clean or account):
         home = whole.get("HOME", "/")
@@ -131,6 +131,11 @@ def _surroundings(
         _text("cwd", cwd)
     other = account if account and account.pw_uid != os.geteuid() else None
     return {"env": whole, "cwd": cwd, "account": other}
+
+
+def _inherited() -> dict[str, str]:
+    """The worker's environment without taskkit's settings, whose URLs hold passwords that ``env`` would print."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TASKKIT_")}
 
 
 def _account(user: str) -> pwd.struct_passwd:

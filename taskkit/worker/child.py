@@ -28,6 +28,7 @@ from taskkit.kit import Taskkit
 from taskkit.model import NewTask
 from taskkit.producer import Producer
 from taskkit.states import Outcome
+from taskkit.texts import encodable
 from taskkit.worker import frames
 from taskkit.worker.frames import Answer, Cancel, Done, Enqueue, Finish, Job, Progress, Run
 from taskkit.worker.marks import Marks
@@ -195,7 +196,7 @@ class Child:
         )
 
     def _progress(self, seq: int, fraction: float, text: str) -> None:
-        self.send(Progress(seq, fraction, text))
+        self.send(Progress(seq, fraction, encodable(text)))
 
     def _cancel(self, frame: Cancel) -> None:
         task = self._async.get(frame.seq)

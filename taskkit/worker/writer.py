@@ -7,12 +7,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
 from taskkit.center import TaskCenter, WorkDesk
-from taskkit.errors import InputError, StoreError, TaskkitError
+from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, SchemaError, TaskkitError
 from taskkit.model import Finish, NewTask
 from taskkit.service import Troubles
 from taskkit.worker.frames import Answer
@@ -100,19 +101,32 @@ class Writer:
         if ends:
             self._finish(ends)
 
-    def _finish(self, ends: Sequence[Finish]) -> None:
+    def _finish(self, ends: Sequence[Finish], *, bare: bool = False) -> None:
         """Write until SQL has taken it: the row stays in status 2 till then, and nothing is lost."""
         while True:
             try:
                 late = self.desk.finish(ends)
                 break
-            except StoreError as error:
+            except (DatabaseUnavailable, CommitUnknown, SchemaError) as error:
                 time.sleep(self._troubles.met(error))
+            except Exception as error:  # noqa: BLE001 - an end that no database takes must not keep the others waiting
+                self._one_by_one(ends, error, bare=bare)
+                return
         self._troubles.over()
         self.tally.superseded += len(late)
         for end in late:
-            extra = {"task_id": end.task.id, "task_code": end.task.task_code, "attempt": end.task.attempt}
-            log.warning("result discarded: superseded, the task is another attempt's now", extra=extra)
+            log.warning("result discarded: superseded, the task is another attempt's now", extra=_fields(end))
+
+    def _one_by_one(self, ends: Sequence[Finish], error: Exception, *, bare: bool) -> None:
+        """Something in these ends cannot be written: find it, and write of it what can be."""
+        if len(ends) > 1:
+            for end in ends:
+                self._finish([end])
+        elif not bare:
+            log.error("this end is written without its words: %s", error, extra=_fields(ends[0]))
+            self._finish([_without_words(ends[0], error)], bare=True)
+        else:
+            log.error("this end cannot be written: %s", error, extra=_fields(ends[0]))
 
     def _enqueue(self, request: EnqueueRequest) -> Answer:
         try:
@@ -122,11 +136,24 @@ class Writer:
             return Answer([], (type(error).__name__, error.field, error.problem))
         except TaskkitError as error:
             return Answer([], (type(error).__name__, "", str(error)))
+        except Exception as error:
+            log.exception("a handler's tasks could not be written")
+            return Answer([], ("StoreError", "", f"{type(error).__name__}: {error}"))
         self.ring()
         return Answer(ids)
 
     def _progress(self, report: ProgressReport) -> None:
         try:
             self.desk.progress(report.task_id, report.attempt, report.fraction, report.text)
-        except StoreError as error:
+        except TaskkitError as error:
             log.debug("progress not written: %s", error, extra={"task_id": report.task_id})
+
+
+def _without_words(end: Finish, error: Exception) -> Finish:
+    note = f"{end.outcome.value}; what was said of it could not be written: {type(error).__name__}"
+    failed = end.error is not None
+    return replace(end, result=None, traceback=None, last_result=note, error=note if failed else None)
+
+
+def _fields(end: Finish) -> dict[str, Any]:
+    return {"task_id": end.task.id, "task_code": end.task.task_code, "attempt": end.task.attempt}

@@ -15,7 +15,7 @@ from taskkit.model import ListName
 from taskkit.queues import MemoryQueue, MemoryStore, Queue, connect
 from taskkit.queues.keys import Keys
 from taskkit.queues.order import Order
-from taskkit.queues.url import parse
+from taskkit.settings.brokers import parse
 from tests.contracts.queue_broker import Broker, message, task_ids
 from tests.contracts.queue_contract import QueueContract
 from tests.servers import Valkey, available, free_port

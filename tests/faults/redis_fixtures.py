@@ -14,8 +14,8 @@ from taskkit.queues import wire
 from taskkit.queues.dial import dialler
 from taskkit.queues.redis import RedisQueue
 from taskkit.queues.trouble import Reporter
-from taskkit.queues.url import parse
 from taskkit.queues.wire import Wire
+from taskkit.settings.brokers import parse
 from tests.faults.redis_steps import Connect
 from tests.servers import Valkey, available
 

@@ -110,7 +110,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], says: str, 
         ("TASKKIT_DATABSE_URL", "x", "did you mean 'TASKKIT_DATABASE_URL'?"),
         ("TASKKIT_DATABASE_URL", f"postgres://me:{SECRET}@db/shop", "write mysql://"),
         ("TASKKIT_REDIS_URL", f"http://me:{SECRET}@db", "write redis://"),
-        ("TASKKIT_TIMEZONE", "Mars/Olympus", "no such time zone"),
+        ("TASKKIT_TIMEZONE", "Mars/Olympus", "there is no time zone"),
     ],
 )
 @pytest.mark.parametrize("command", ["status", "up", "enqueue mail"])

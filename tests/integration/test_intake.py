@@ -1,10 +1,9 @@
-"""New tasks: in bulk and in order, one for each key, with the caller's transaction or not at all, byte by byte."""
+"""New tasks: in bulk and in order, one for each key, with the caller's transaction or not at all."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -15,16 +14,11 @@ from sqlalchemy.orm import Session
 
 from taskkit.center import TaskCenter
 from taskkit.center.joining import connection_of
-from taskkit.errors import InputError, KeyTaken
-from taskkit.model import NewTask
-from taskkit.states import Status, TaskType
-from tests.centers import at_once, columns, in_status, instant, new, periodic, sql, task
-from tests.naughty import naughty_strings
-from tests.proxy import Proxy
+from taskkit.errors import InputError
+from taskkit.states import Status
+from tests.centers import at_once, in_status, instant, new, periodic, sql, task
 
 pytest_plugins = ["tests.center_fixtures"]
-
-LAST = datetime(2038, 1, 19, 3, 14, 7, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -193,6 +187,21 @@ def test_an_error_on_the_callers_connection_goes_up_and_is_not_repeated(
     assert center.database.counters == {}
 
 
+def test_a_key_taken_since_the_callers_snapshot_is_found_all_the_same(
+    mariadb_center: TaskCenter, mariadb_center_url: str
+) -> None:
+    """Rule 22: the existing id is read with a lock; the caller's REPEATABLE READ would not see it."""
+    engine = sa.create_engine(mariadb_center_url.replace("mysql://", "mysql+pymysql://"))
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT COUNT(*) FROM task_center").scalar() == 0
+        (holder,) = mariadb_center.intake.insert([new(unique_key="order 7")])
+        ids = mariadb_center.intake.insert_joined(connection, [new(unique_key="order 7"), new()])
+        connection.commit()
+    engine.dispose()
+    assert ids[0] == holder
+    assert len(mariadb_center.read.tasks(ids)) == 2
+
+
 def test_a_connection_to_another_kind_of_database_is_refused(center: TaskCenter) -> None:
     class Elsewhere:
         class dialect:
@@ -227,123 +236,3 @@ def test_a_caller_in_another_time_zone_gets_the_instants_right(
     planned = task(center, cron)
     assert planned.plan_next_run_at == planned.occurrence_at == first.plan_next_run_at
     assert planned.next_fire_at == first.next_fire_at
-
-
-@pytest.mark.parametrize(
-    ("field", "values"),
-    [
-        ("at", {"plan_next_run_at": LAST + timedelta(seconds=1)}),
-        ("at", {"plan_next_run_at": instant(1970, 1, 1)}),
-        ("at", {"plan_next_run_at": instant(1969, 12, 31)}),
-        ("expires_at", {"expires_at": LAST + timedelta(microseconds=1)}),
-        ("delay", {"delay": 86400 * 366 * 20}),
-        ("delay", {"delay": 1e30}),
-        ("cron", {"cron_expr": "0 0 29 2 */7", "plan_next_run_at": instant(2060, 2, 29)}),
-    ],
-)
-def test_instants_that_mysql_cannot_hold_are_refused_by_name(
-    mariadb_center: TaskCenter, field: str, values: dict[str, Any]
-) -> None:
-    with pytest.raises(InputError, match=r"outside 1970 … 2038-01-19T03:14:07Z") as refused:
-        mariadb_center.intake.insert([new(), new(**values)])
-    assert refused.value.field == field
-    assert sql(mariadb_center, "SELECT COUNT(*) FROM task_center")[0][0] == 0
-
-
-def test_the_last_instant_of_mysql_can_be_written(mariadb_center: TaskCenter) -> None:
-    (task_id,) = mariadb_center.intake.insert([new(plan_next_run_at=LAST, expires_at=LAST)])
-    assert task(mariadb_center, task_id).plan_next_run_at == LAST
-
-
-def test_a_periodic_task_whose_second_fire_time_is_out_of_range_can_still_be_written(
-    center: TaskCenter,
-) -> None:
-    """``0 0 29 2 */7`` fires on leap days that are Sundays: 2032, then 2060."""
-    (task_id,) = center.intake.insert([periodic(center.now(), "0 0 29 2 */7")])
-    found = task(center, task_id)
-    assert found.occurrence_at == instant(2032, 2, 29)
-    assert found.next_fire_at == (instant(2060, 2, 29) if center.database.sqlite else LAST)
-
-
-def test_every_naughty_string_comes_back_byte_by_byte(center: TaskCenter) -> None:
-    """PAY-01: as payload, code, queue, key and trace id."""
-    strings = [s for s in naughty_strings() if s]
-    strings += ["' OR 1=1 --", "%s %(a)s ? :a {now}", "a "]
-    tasks = [
-        NewTask(
-            task_code=text[:64],
-            payload=json.dumps({"text": text, text: 1}, ensure_ascii=False),
-            queue=text[:64],
-            unique_key=f"{number} {text}"[:190],
-            trace_id=text[:64],
-        )
-        for number, text in enumerate(strings)
-    ]
-    ids = center.intake.insert(tasks)
-    for one, read in zip(tasks, center.read.tasks(ids), strict=True):
-        assert (read.task_code, read.queue, read.payload) == (one.task_code, one.queue, one.payload)
-        assert (read.unique_key, read.trace_id) == (one.unique_key, one.trace_id)
-    if not center.database.sqlite:
-        emoji = ids[strings.index("支付😀完成")]
-        assert (
-            "F09F9880" in sql(center, "SELECT HEX(payload) FROM task_center WHERE id = :id", id=emoji)[0][0]
-        )
-
-
-@pytest.mark.parametrize("field", ["payload", "task_code", "queue", "unique_key", "trace_id"])
-def test_a_lone_surrogate_is_refused_with_a_clear_message(center: TaskCenter, field: str) -> None:
-    with pytest.raises(InputError, match="lone surrogate"):
-        center.intake.insert([new(**{field: '{"a": "\ud800"}'})])
-    assert center.intake.insert([new()])
-
-
-def test_a_batch_larger_than_a_packet_is_split_by_bytes(center: TaskCenter) -> None:
-    """1,000 payloads of 8,000 emoji: 32 MB, twice the usual max_allowed_packet, though only 8 million letters."""
-    payload = json.dumps({"a": "😀" * 8000}, ensure_ascii=False)
-    ids = center.intake.insert([new(payload=payload)] * 600)
-    assert len(set(ids)) == 600
-    assert columns(center, ids[-1], "payload") == (payload,)
-
-
-def test_a_number_too_large_for_sqlite_is_refused_and_not_a_crash(center: TaskCenter) -> None:
-    """SQL-10."""
-    assert center.read.tasks([2**63 - 1]) == []
-    if center.database.sqlite:
-        with pytest.raises(InputError, match="too large"):
-            center.read.tasks([2**63])
-    else:
-        assert center.read.tasks([2**63]) == []
-
-
-def test_a_key_taken_by_another_names_its_holder(center: TaskCenter) -> None:
-    done = in_status(center, Status.SUCCESS, unique_key="key")
-    (holder,) = center.intake.insert([new(unique_key="key")])
-    with pytest.raises(KeyTaken, match=f"'key' is held by task {holder}") as refused:
-        center.people.run_now(done, "ann")
-    assert refused.value.holder == holder
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_an_insert_whose_commit_got_no_reply_is_written_exactly_once(
-    mariadb_center_url: str, when: str
-) -> None:
-    with Proxy(mariadb_center_url) as proxy:
-        center = TaskCenter(proxy.url)
-        center.now()
-        for tasks in ([new()], [new("a")] * 5, [new(unique_key="k"), new("b"), new(unique_key="k")]):
-            proxy.lose_commit(when)
-            ids = center.intake.insert(tasks)
-            assert proxy.lost
-            assert len(center.read.tasks(ids)) == len(set(ids))
-        assert sql(center, "SELECT COUNT(*) FROM task_center")[0][0] == 8
-        center.close()
-
-
-def test_the_type_of_a_task_follows_from_what_was_asked(center: TaskCenter) -> None:
-    tomorrow = center.now() + timedelta(days=1)
-    ids = center.intake.insert(
-        [new(), new(task_type=TaskType.TIMED, plan_next_run_at=tomorrow), periodic(center.now())]
-    )
-    found = center.read.tasks(ids)
-    assert [one.task_type for one in found] == [0, 2, 1]
-    assert [one.occurrence_at is None for one in found] == [True, True, False]

@@ -68,7 +68,6 @@ def test_the_job_lines_decide_otherwise(commands: list[str], system: bool, sure:
     crontab = read(text, name="shop.cron", timezone="UTC")
     assert (crontab.detected.system, crontab.detected.sure) == (system, sure)
     assert any("not certain" in note for note in crontab.notes) == (not sure)
-    assert f"system={not system}" in crontab.detected.override
 
 
 def test_the_caller_decides_before_all() -> None:

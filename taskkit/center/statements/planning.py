@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from taskkit.center.statements.rows import update_each
 
-
 UNADOPTED = """
 SELECT id, task_code, task_type, queue, cron_expr, timezone, misfire, dst_gap, dst_overlap, delay,
        plan_next_run_at, created_at, {now} AS now

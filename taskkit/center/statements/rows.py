@@ -8,7 +8,10 @@ from collections.abc import Iterable, Sequence
 def update_each(
     mysql: bool, rows: int, columns: Sequence[str], sets: Iterable[tuple[str, str]], guard: str = ""
 ) -> str:
-    """``columns`` (``id`` is one of them) become a table ``v`` of ``rows`` rows; ``{c}`` is the task center."""
+    """``columns`` (``id`` is one of them) become a table ``v`` of ``rows`` rows; ``{c}`` is the task center.
+
+    The statement begins with UPDATE on SQLite too, whose driver counts no rows of one that begins with WITH.
+    """
     prefix, table = ("c.", "c") if mysql else ("", "task_center")
     assigned = ", ".join(f"{prefix}{column} = {value}" for column, value in sets)
     guarded = f" AND ({guard})" if guard else ""
@@ -18,6 +21,7 @@ def update_each(
         joined = f"task_center c JOIN ({first}{more * (rows - 1)}) v ON c.id = v.id{guarded}"
         return f"UPDATE {joined} SET {assigned}".replace("{c}", table)  # noqa: S608 - marks only
     one = "(" + ", ".join("?" * len(columns)) + ")"
-    values = f"WITH v({', '.join(columns)}) AS (VALUES {', '.join([one] * rows)})"
+    named = ", ".join(f"column{number} AS {name}" for number, name in enumerate(columns, 1))
+    values = f"(SELECT {named} FROM (VALUES {', '.join([one] * rows)})) AS v"  # noqa: S608 - marks only
     where = f"WHERE task_center.id = v.id{guarded}"
-    return f"{values} UPDATE task_center SET {assigned} FROM v {where}".replace("{c}", table)  # noqa: S608
+    return f"UPDATE task_center SET {assigned} FROM {values} {where}".replace("{c}", table)  # noqa: S608

@@ -5,7 +5,7 @@ SELECT MAX(sampled_at) FROM task_sample
 """
 
 FINISHED_SINCE = """
-SELECT queue, COUNT(*) AS finished, SUM(CASE WHEN outcome = 'success' THEN 0 ELSE 1 END) AS failed
+SELECT queue, COUNT(*) AS finished, SUM(CASE WHEN outcome IN ('failed', 'timeout', 'lost', 'given_up') THEN 1 ELSE 0 END) AS failed
 FROM task_run WHERE finished_at > :since AND finished_at <= :until GROUP BY queue
 """
 

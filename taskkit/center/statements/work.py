@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from taskkit.center.statements.rows import update_each
 
-
 CLAIM = """
 UPDATE task_center {force_primary} SET
-  status = :to, worker_id = :worker, token = :token, claimed_at = {now}, updated_at = {now}
+  status = :to, worker_id = :worker, token = :token, claimed_at = {now}, progress = NULL, progress_text = NULL,
+  updated_at = {now}
 WHERE id IN :ids AND status IN :statuses AND attempt = :attempt AND (expires_at IS NULL OR expires_at > {now})
 """
 
 CLAIM_ANY_ATTEMPT = """
 UPDATE task_center {force_primary} SET
-  status = :to, worker_id = :worker, token = :token, claimed_at = {now}, updated_at = {now}
+  status = :to, worker_id = :worker, token = :token, claimed_at = {now}, progress = NULL, progress_text = NULL,
+  updated_at = {now}
 WHERE id IN :ids AND status IN :statuses AND (expires_at IS NULL OR expires_at > {now})
 """
 

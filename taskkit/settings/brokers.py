@@ -1,4 +1,4 @@
-"""A broker's URL, read strictly; nothing here ever shows a password."""
+"""A broker's URL, read strictly and only here, for settings and queues alike; nothing ever shows a password."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from typing import Any, NoReturn
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from taskkit.errors import SettingsError
+from taskkit.hints import suggest
+from taskkit.settings.urls import ESCAPED, NO_PORT, check_form
 
 REDIS_PORT = 6379
 SENTINEL_PORT = 26379
-SCHEMES = (
-    "redis",
-    "rediss",
-    "unix",
-    "redis+sentinel",
-    "rediss+sentinel",
-    "redis+cluster",
-    "rediss+cluster",
-    "memory",
+FORM = (
+    "redis://host:6379/0, rediss://…, unix:///path/to/socket, "
+    "redis+sentinel://host1:26379,host2:26379/master/0 or redis+cluster://host1:6379,host2:6379 "
+    "(rediss+sentinel://, rediss+cluster:// with TLS)"
 )
 
 
@@ -57,17 +54,22 @@ def host_port(host: str, port: int) -> str:
 
 def parse(url: str) -> Target:
     """Read a broker's URL; raises SettingsError that says what is wrong and what to write."""
+    check_form(url, FORM)
     try:
         parts = urlsplit(url)
     except ValueError:  # its text may quote the password
-        _refuse(
-            "it is not a URL", "write redis://host:6379/0; percent-encode special characters in the password"
-        )
-    if parts.scheme not in SCHEMES:
-        _refuse(f"the scheme is {parts.scheme!r}", f"write one of {', '.join(SCHEMES)}")
+        _refuse(f"not a URL ({ESCAPED})", f"write {FORM}")
+    if parts.scheme not in _BUILDERS:
+        _refuse(f"{parts.scheme}:// is no broker that taskkit knows", f"write {FORM}")
     if parts.fragment:
         _refuse("there is a '#' in it", "write %23 where the password has one")
-    return _BUILDERS[parts.scheme.removeprefix("rediss+").removeprefix("redis+")](parts, _options(parts))
+    return _BUILDERS[parts.scheme](parts, _options(parts))
+
+
+def check_redis_url(url: str) -> None:
+    """Raise SettingsError, saying what to write, unless processes can share this broker."""
+    if parse(url).kind == "memory":
+        _refuse("memory:// is no broker that processes can share", f"write {FORM}")
 
 
 def _redis(parts: SplitResult, options: dict[str, str]) -> Target:
@@ -114,8 +116,10 @@ _BUILDERS: dict[str, Callable[[SplitResult, dict[str, str]], Target]] = {
     "redis": _redis,
     "rediss": _redis,
     "unix": _unix,
-    "sentinel": _sentinel,
-    "cluster": _cluster,
+    "redis+sentinel": _sentinel,
+    "rediss+sentinel": _sentinel,
+    "redis+cluster": _cluster,
+    "rediss+cluster": _cluster,
     "memory": _memory,
 }
 
@@ -132,11 +136,10 @@ def _host(text: str, default_port: int) -> tuple[str, int]:
         rest = f":{rest}" if _ else ""
     port = rest.removeprefix(":") or str(default_port)
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        _refuse(
-            "a port is not a number from 1 to 65535",
-            "write host:6379, and percent-encode special characters in the password",
-        )
-    return host.removeprefix("[") or "localhost", int(port)
+        _refuse(f"{NO_PORT} ({ESCAPED})", f"write {FORM}")
+    if not host.removeprefix("["):
+        _refuse("a host is missing", f"write {FORM}")
+    return host.removeprefix("["), int(port)
 
 
 def _db(path: str, options: dict[str, str]) -> int:
@@ -171,7 +174,10 @@ def _options(parts: SplitResult) -> dict[str, str]:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in options:
         if name not in _OPTIONS:
-            _refuse(f"the option {name!r} is unknown", f"known are {', '.join(sorted(_OPTIONS))}")
+            _refuse(
+                f"unknown parameter {name!r} in the URL",
+                f"known are {', '.join(sorted(_OPTIONS))}{suggest(name, _OPTIONS)}",
+            )
     return options
 
 
@@ -185,4 +191,4 @@ def _tls(options: dict[str, str]) -> dict[str, Any]:
 
 
 def _refuse(problem: str, advice: str) -> NoReturn:
-    raise SettingsError(f"redis_url: {problem}; {advice}")
+    raise SettingsError(f"{problem}; {advice}")

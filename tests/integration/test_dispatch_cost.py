@@ -1,0 +1,208 @@
+"""What a scan sees and what it costs; a commit without a reply; the lease."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from taskkit.center import TaskCenter
+from taskkit.center.statements import dispatch as dispatch_sql
+from taskkit.center.statements import people as people_sql
+from taskkit.center.statements import planning as planning_sql
+from taskkit.center.statements import work as work_sql
+from taskkit.model import DueList
+from taskkit.states import Status
+from tests.centers import (
+    at_once,
+    columns,
+    dispatch,
+    in_status,
+    new,
+    plain_insert,
+    sql,
+    start,
+    task,
+)
+from tests.proxy import Proxy
+
+pytest_plugins = ["tests.center_fixtures"]
+
+
+def test_due_lists_shows_each_list_with_its_earliest_time(center: TaskCenter) -> None:
+    assert center.dispatch.due_lists()[0] == []
+    now, rng, right = center.now(), random.Random(5), {}
+    for queue in [f"queue {n}" for n in range(25)] + ["a:b", "ä", "{x}"]:
+        for priority in rng.sample(range(10), 4):
+            offsets = [rng.randrange(-600, 600) for _ in range(3)]
+            center.intake.insert(
+                [
+                    new(queue=queue, priority=priority, plan_next_run_at=now + timedelta(seconds=s))
+                    for s in offsets
+                ]
+            )
+            right[queue, priority] = now + timedelta(seconds=min(offsets))
+    retry = in_status(center, Status.FAILED, queue="only a retry")
+    right["only a retry", 5] = task(center, retry).plan_next_run_at
+    for status in (1, 2, 3, 5, 6, 7):
+        in_status(center, Status(status), queue="nothing waits")
+    for queue in ("", "unplanned"):
+        plain_insert(center, task_code="mail", queue=queue)
+        right[queue, 5] = None
+    plain_insert(center, task_code="mail", queue="queue 1", priority=5)
+    right.setdefault(("queue 1", 5), None)
+    lists, clock = center.dispatch.due_lists()
+    assert clock is not None
+    assert {(one.queue, one.priority): one.earliest for one in lists} == right
+    assert len(lists) == len(right)
+    for one in lists:
+        assert one.due == (one.earliest is not None and one.earliest <= clock)
+
+
+def test_a_list_with_a_due_retry_and_a_later_task_is_due(center: TaskCenter) -> None:
+    center.intake.insert([new(delay=600)])
+    retry = in_status(center, Status.FAILED)
+    sql(center, "UPDATE task_center SET plan_next_run_at = created_at WHERE id = :i", i=retry)
+    (one,), _ = center.dispatch.due_lists()
+    assert one == DueList("q", 5, task(center, retry).plan_next_run_at, True)
+
+
+def explain(center: TaskCenter, template: str, **values: Any) -> list[dict[str, Any]]:
+    """The plan of a named statement, as the server describes it."""
+    word = "EXPLAIN QUERY PLAN " if center.database.sqlite else "EXPLAIN "
+    with center.database.engine.connect() as connection:
+        return [dict(r._mapping) for r in connection.execute(center.database.text(word + template), values)]
+
+
+LIST = {"status": 0, "queue": "q", "priority": 5, "n": 100}
+
+IDS = {"ids": [1, 2, 3], "statuses": [0, 4], "status": 1, "to": 1, "token": "t", "worker": "w", "attempt": 1}
+
+BY_ID = {
+    "LOCK_DUE": (dispatch_sql.LOCK_DUE, ()),
+    "CLAIM_DUE": (dispatch_sql.CLAIM_DUE, ("now",)),
+    "PUT_BACK": (dispatch_sql.PUT_BACK, ()),
+    "EXPIRE_DUE": (dispatch_sql.EXPIRE_DUE, ("note",)),
+    "WON_IN_BATCH": (dispatch_sql.WON_IN_BATCH, ()),
+    "CLAIM": (work_sql.CLAIM, ()),
+    "CLAIMED_IN_BATCH": (work_sql.CLAIMED_IN_BATCH, ()),
+    "LOCK_HELD": (work_sql.LOCK_HELD, ()),
+    "LOCK_TASK": (people_sql.LOCK_TASK, ("id",)),
+    "MOVE_OCCURRENCE": (
+        planning_sql.MOVE_OCCURRENCE,
+        ("id", "occurrence_at", "next_fire_at", "plan", "was"),
+    ),
+}
+
+
+@pytest.fixture
+def filled(center: TaskCenter) -> TaskCenter:
+    """Some thousand rows, most of them finished, so that the planner of the server has something to weigh."""
+    center.intake.insert([new(queue=f"q{n % 4}", priority=n % 3) for n in range(2000)])
+    sql(center, "UPDATE task_center SET status = 3 WHERE id % 4 <> 0")
+    sql(center, "ANALYZE" if center.database.sqlite else "ANALYZE TABLE task_center")
+    return center
+
+
+def test_no_statement_of_the_daily_round_reads_the_table(filled: TaskCenter) -> None:
+    """The cost of a scan grows neither with the table nor with the number of due rows; writes go by primary key,
+    since an UPDATE through a secondary index locks in another order and deadlocks (rule 3)."""
+    (sqlite_plans if filled.database.sqlite else mysql_plans)(filled)
+
+
+def sqlite_plans(center: TaskCenter) -> None:
+    walked = [row["detail"] for row in explain(center, dispatch_sql.LISTS_SQLITE)]
+    assert sum("ix_dispatch" in line for line in walked) >= 3
+    assert {line for line in walked if "SCAN" in line} <= {"SCAN h", "SCAN states", "SCAN 2 CONSTANT ROWS"}
+    (line,) = [row["detail"] for row in explain(center, dispatch_sql.CANDIDATES, skip=0, **LIST)]
+    assert "COVERING INDEX ix_dispatch (status=? AND queue=? AND priority=?" in line
+    for template in (planning_sql.UNADOPTED, planning_sql.UNPLANNED_IN_LIST):
+        (line,) = [row["detail"] for row in explain(center, template, **LIST)]
+        assert line.startswith("SEARCH task_center USING INDEX ix_dispatch")
+    for name, (template, more) in BY_ID.items():
+        for row in explain(center, template, **(IDS | dict.fromkeys(more, 1))):
+            assert "PRIMARY KEY" in row["detail"] or "LIST SUBQUERY" in row["detail"], name
+    for rows in explain_each(center):
+        assert any("SEARCH task_center USING INTEGER PRIMARY KEY" in row["detail"] for row in rows)
+
+
+def mysql_plans(center: TaskCenter) -> None:
+    (row,) = explain(center, dispatch_sql.LISTS_MYSQL)
+    assert (row["key"], "Using index for group-by" in row["Extra"]) == ("ix_dispatch", True)
+    (row,) = explain(center, dispatch_sql.CANDIDATES, skip=0, **LIST)
+    assert (row["key"], row["type"], "Using index" in row["Extra"]) == ("ix_dispatch", "range", True)
+    assert "filesort" not in row["Extra"]
+    for template in (planning_sql.UNADOPTED, planning_sql.UNPLANNED_IN_LIST):
+        (row,) = explain(center, template, **LIST)
+        assert (row["key"], row["type"]) == ("ix_dispatch", "ref")
+    for name, (template, more) in BY_ID.items():
+        for row in explain(center, template, **(IDS | dict.fromkeys(more, 1))):
+            assert row["table"] is None or row["key"] == "PRIMARY", name
+    for rows in explain_each(center):
+        (row,) = [row for row in rows if row["table"] == "c"]
+        assert (row["key"], row["type"]) == ("PRIMARY", "eq_ref")
+
+
+def explain_each(center: TaskCenter) -> list[list[dict[str, Any]]]:
+    """The plans of the statements that write many rows, each with values of its own."""
+    plans = []
+    for compose, columns_ in (
+        (work_sql.write_ends, work_sql.END_COLUMNS),
+        (planning_sql.adopt, planning_sql.ADOPTED),
+    ):
+        word = "EXPLAIN QUERY PLAN " if center.database.sqlite else "EXPLAIN "
+        text = center.database.driver_text(word + compose(not center.database.sqlite, 3))
+        values = [value for task_id in (1, 2, 3) for value in (task_id, *[None] * (len(columns_) - 1))]
+        with center.database.engine.connect() as connection:
+            rows = connection.exec_driver_sql(text, tuple(values))
+            plans.append([dict(row._mapping) for row in rows])
+    return plans
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_dispatch_whose_commit_got_no_reply_is_won_exactly_once_and_put_back_for_certain(
+    mariadb_center_url: str, when: str
+) -> None:
+    with Proxy(mariadb_center_url) as proxy:
+        center = TaskCenter(proxy.url)
+        ids = center.intake.insert([new()] * 5)
+        proxy.lose_commit(when)
+        first = dispatch(center)
+        assert proxy.lost
+        assert [w.id for w in first.won] == (ids if when == "after" else [])
+        second = dispatch(center)
+        assert [w.id for w in second.won] == ([] if when == "after" else ids)
+        for batch in (first, second):
+            assert all(columns(center, w.id, "status, token") == (1, batch.token) for w in batch.won)
+            assert all(task(center, w.id).dispatched_at == w.dispatched_at for w in batch.won)
+        assert {w.attempt for batch in (first, second) for w in batch.won} == {1}
+        won = first if first.won else second
+        proxy.lose_commit(when)
+        assert center.dispatch.put_back(won.won, won.token) == 5
+        assert proxy.lost
+        assert sorted((w.id, w.attempt) for w in dispatch(center).won) == [(i, 2) for i in ids]
+        center.close()
+
+
+def test_the_lease_is_one_nodes_at_a_time_and_a_missing_row_is_made(center_url: str) -> None:
+    """SCHED-01: a lost row of the lease must never mean `run unlocked`, and whatever it guards is safe anyway."""
+    nodes = [TaskCenter(center_url) for _ in range(3)]
+    for _ in range(3):
+        sql(nodes[0], "DELETE FROM task_lease")
+        taken = at_once(3, lambda n: nodes[n].nodes.take_lease("planner", f"node {n}", 30))
+        assert sorted(taken) == [False, False, True]
+    holder = taken.index(True)
+    assert nodes[holder].nodes.take_lease("planner", f"node {holder}", 30)
+    nodes[holder].nodes.drop_lease("planner", f"node {holder}")
+    assert nodes[(holder + 1) % 3].nodes.take_lease("planner", f"node {(holder + 1) % 3}", 30)
+    for node in nodes:
+        node.close()
+
+
+def test_a_running_or_held_row_never_wakes_the_scan(center: TaskCenter) -> None:
+    start(center, "host:1:a")
+    in_status(center, Status.HELD)
+    in_status(center, Status.DISPATCHED)
+    assert center.dispatch.due_lists()[0] == []

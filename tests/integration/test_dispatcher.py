@@ -1,0 +1,197 @@
+"""One scheduler's scan, step by step: what another one does in between, what a broker refuses or leaves in doubt."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from taskkit.center import TaskCenter
+from taskkit.errors import BrokerUnavailable, PushRefused, PushUnknown, StoreError
+from taskkit.model import DueList, ListName, Message
+from taskkit.queues import MemoryQueue
+from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.scheduler.process import SchedulerProcess
+from taskkit.service import Stop
+from taskkit.settings import Scheduler, Settings
+from taskkit.states import Status
+from tests.centers import Clock, instant, new, on_clock, periodic, succeeded, task
+from tests.waiting import wait_until
+
+pytest_plugins = ["tests.center_fixtures"]
+
+
+class Interrupted(Dispatcher):
+    """Something happens between its look at the candidates and its claim, as when the process is stopped there."""
+
+    def __init__(self, center: TaskCenter, queue: MemoryQueue, meanwhile: Callable[[], None]) -> None:
+        super().__init__(center, queue, Scheduler())
+        self.meanwhile = meanwhile
+
+    def _choose(self, due: Sequence[DueList], room: Mapping[ListName, int]) -> list[int]:
+        ids = super()._choose(due, room)
+        assert ids
+        self.meanwhile()
+        return ids
+
+
+class Troubled(MemoryQueue):
+    """Refuses the pushes to some lists, and is in doubt about others."""
+
+    def __init__(self, **troubles: StoreError) -> None:
+        super().__init__()
+        self.troubles = troubles
+
+    def push(self, batches: Mapping[ListName, Sequence[Message]]) -> dict[ListName, StoreError]:
+        bad = {name: self.troubles[name.queue] for name in batches if name.queue in self.troubles}
+        return bad | super().push({name: rows for name, rows in batches.items() if name not in bad})
+
+
+def scan_all(center: TaskCenter, queue: MemoryQueue) -> None:
+    while not Dispatcher(center, queue, Scheduler()).scan():
+        pass
+
+
+def run_all(center: TaskCenter, queue: MemoryQueue, queues: Sequence[str]) -> int:
+    """A worker takes what waits and succeeds at once; how many it ran."""
+    desk = center.worker_desk("host:1:w")
+    messages = [message for _, message in queue.pull(queues, 100, 0).messages]
+    won = desk.claim(messages).won
+    assert desk.finish([succeeded(claimed) for claimed in won]) == []
+    return len(won)
+
+
+def test_a_scheduler_that_was_stopped_before_its_claim_does_not_fire_tomorrows_occurrence(center_url: str) -> None:
+    """Rule 1: others dispatch and finish a periodic task meanwhile; its next time is not due."""
+    clock = Clock(instant(2026, 1, 1, 12))
+    center, queue = on_clock(center_url, clock), MemoryQueue()
+    (daily, once) = center.intake.insert([periodic(clock.at, "0 13 * * *"), new()])
+    clock.move(hours=1, seconds=5)
+
+    def meanwhile() -> None:
+        scan_all(center, queue)
+        assert run_all(center, queue, ["q"]) == 2
+
+    stopped = Interrupted(center, queue, meanwhile)
+    stopped.scan()
+    assert stopped.counters.dispatched == 0
+    assert queue.pull(["q"], 10, 0).messages == []
+    assert (task(center, daily).status, task(center, daily).attempt) == (Status.PENDING, 1)
+    assert task(center, daily).occurrence_at == instant(2026, 1, 2, 13)
+    assert task(center, once).status is Status.SUCCESS
+    assert len(center.read.runs([daily, once])) == 2
+    center.close()
+
+
+def test_what_was_cancelled_held_or_moved_before_the_claim_is_not_dispatched(center: TaskCenter) -> None:
+    queue = MemoryQueue()
+    a, b, c, d = center.intake.insert([new() for _ in range(4)])
+
+    def meanwhile() -> None:
+        center.people.cancel(a, "somebody")
+        center.people.pause(b, "somebody")
+        assert center.dispatch.claim([c]).won
+
+    Interrupted(center, queue, meanwhile).scan()
+    assert [message.task_id for _, message in queue.pull(["q"], 10, 0).messages] == [d]
+    assert [task(center, i).status.label for i in (a, b, c, d)] == [
+        "cancelled", "held", "dispatched", "dispatched",
+    ]  # fmt: skip
+
+
+def test_a_refused_list_goes_back_one_in_doubt_stays_and_the_others_are_pushed(center: TaskCenter) -> None:
+    """Rule 4."""
+    queue = Troubled(full=PushRefused("OOM"), slow=PushUnknown("no answer"))
+    ids = center.intake.insert([new(queue=name) for name in ("full", "slow", "fine") for _ in range(3)])
+    dispatcher = Dispatcher(center, queue, Scheduler())
+    with pytest.raises(BrokerUnavailable, match="OOM"):
+        dispatcher.scan()
+    assert [task(center, i).status.label for i in ids] == (
+        ["pending"] * 3 + ["dispatched"] * 3 + ["dispatched"] * 3
+    )
+    assert len(queue.pull(["fine"], 10, 0).messages) == 3
+    assert (dispatcher.counters.put_back, dispatcher.counters.dispatched) == (3, 6)
+    assert center.read.runs(ids) == [], "refused pushes write no run"
+    queue.troubles.clear()
+    dispatcher.scan()
+    messages = [message for _, message in queue.pull(["full", "slow"], 10, 0).messages]
+    assert [(message.task_id, message.attempt) for message in messages] == [(i, 2) for i in ids[:3]]
+
+
+def test_a_put_back_moves_nothing_that_somebody_else_has_meanwhile(center: TaskCenter) -> None:
+    """Rule 2: matched by attempt and token, never by status alone."""
+    (task_id,) = center.intake.insert([new()])
+    first = center.dispatch.claim([task_id])
+    assert center.dispatch.put_back(first.won, first.token) == 1
+    second = center.dispatch.claim([task_id])
+    assert center.dispatch.put_back(first.won, first.token) == 0
+    assert second.won[0].attempt == 2
+    assert task(center, task_id).status is Status.DISPATCHED
+
+
+def order(center: TaskCenter, settings: Scheduler) -> list[str]:
+    queue = MemoryQueue()
+    Dispatcher(center, queue, settings).scan()
+    lists = [ListName(name, priority) for priority in range(10) for name in ("a", "b")]
+    return [f"{name.queue}{name.priority}" for name in lists for _ in range(queue.depth([name])[name])]
+
+
+def test_a_batch_is_filled_by_priority_with_a_twentieth_for_the_lowest(center: TaskCenter) -> None:
+    """SCHED-09: also when the urgent ones alone would fill every batch."""
+    center.intake.insert([new(queue="a", priority=9) for _ in range(50)])
+    center.intake.insert([new(queue="a", priority=0) for _ in range(200)])
+    center.intake.insert([new(queue="b", priority=5) for _ in range(50)])
+    assert order(center, Scheduler(batch=100)) == ["a0"] * 95 + ["a9"] * 5
+    assert order(center, Scheduler(batch=100, strict_priority=True)) == ["a0"] * 100
+
+
+@pytest.mark.parametrize(("window", "total", "expected"), [(7, 20_000, (7, 7)), (100, 10, (10, 10)), (1, 1, (1, 1))])
+def test_the_room_of_a_list_is_its_own_and_its_queues(
+    center: TaskCenter, window: int, total: int, expected: tuple[int, int]
+) -> None:
+    queue = MemoryQueue()
+    center.intake.insert([new(queue=name) for name in "ab" for _ in range(30)])
+    dispatcher = Dispatcher(center, queue, Scheduler(window=window, queue_window=total))
+    for _ in range(3):
+        dispatcher.scan()
+    assert tuple(queue.depth([ListName("a"), ListName("b")]).values()) == expected
+    assert center.read.counts()[Status.PENDING] == 60 - sum(expected)
+
+
+def test_a_scan_says_when_the_next_one_is_worth_while(center_url: str) -> None:
+    clock = Clock(instant(2026, 1, 1))
+    center = on_clock(center_url, clock)
+    dispatcher = Dispatcher(center, MemoryQueue(), Scheduler())
+    assert dispatcher.scan() == 0.5, "a plain INSERT wakes nobody"
+    center.intake.insert([new(plan_next_run_at=instant(2026, 1, 1, 0, 1))])
+    assert dispatcher.scan() == 0.5
+    clock.move(seconds=59.8)
+    assert dispatcher.scan() == pytest.approx(0.2, abs=1e-3)
+    clock.move(seconds=0.2)
+    dispatcher.scan()
+    assert dispatcher.counters.dispatched == 1
+    center.close()
+
+
+def test_nothing_that_a_scan_meets_ends_a_scheduler(center: TaskCenter, caplog: pytest.LogCaptureFixture) -> None:
+    queue, stop = MemoryQueue(), Stop()
+    process = SchedulerProcess(Settings(scheduler=Scheduler(poll_s=0.05)), center, queue, stop)
+    scan, calls = process.dispatcher.scan, []
+
+    def unlucky() -> float:
+        calls.append(1)
+        if len(calls) <= 2:
+            raise [RuntimeError("unforeseen"), StoreError("SQL is away")][len(calls) - 1]
+        return scan()
+
+    process.dispatcher.scan = unlucky  # type: ignore[method-assign]
+    thread = threading.Thread(target=process.run)
+    thread.start()
+    (task_id,) = center.intake.insert([new()])
+    try:
+        wait_until(lambda: task(center, task_id).status is Status.DISPATCHED)
+    finally:
+        stop.ask()
+        thread.join()
+    assert "unforeseen" in caplog.text

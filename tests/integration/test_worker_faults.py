@@ -1,0 +1,132 @@
+"""Servers that fail under a running worker: it waits, tells it once, keeps its connections few, and goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+
+from taskkit.states import Status
+from tests.processes import Stack, on_servers
+from tests.servers import MariaDB, Valkey, available
+from tests.waiting import wait_until
+
+
+class Fragile(Stack):
+    """A scheduler and a worker with four children, on servers that a test may break."""
+
+    database: MariaDB
+    broker: Valkey
+
+    def works_within(self, seconds: float) -> None:
+        begun = time.monotonic()
+        assert self.home.wait(self.home.enqueue("echo"), seconds=seconds).status is Status.SUCCESS
+        assert time.monotonic() - begun < seconds
+
+
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+    folder = tmp_path_factory.mktemp("fragile")
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(available(MariaDB))
+        broker = stack.enter_context(available(Valkey))
+        settings = {"worker_processes": 4, "worker_heartbeat_s": 0.5, "scheduler_heartbeat_s": 0.5}
+        home = stack.enter_context(on_servers(folder, database.url, broker.url, **settings))
+        found = Fragile(home)
+        found.database, found.broker = database, broker
+        pids = [process.pid for process in (found.scheduler, found.worker)]
+        yield found
+        assert [p.pid for p in home.processes if p.popen.poll() is None][:2] == pids, "nobody had to be restarted"
+        assert [process.err.read_text() for process in home.processes] == ["", ""]
+
+
+def connections(pid: int, port: int) -> int:
+    """TCP connections of a process to a port."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        found = psutil.Process(pid).net_connections("tcp")
+        return sum(bool(one.raddr) and one.raddr.port == port and one.status == "ESTABLISHED" for one in found)
+    return 0
+
+
+def test_a_worker_with_four_children_has_three_connections_to_each_server(fragile: Fragile) -> None:
+    """And its children none; also while everything is used at once."""
+    home, worker = fragile.home, fragile.worker
+    database, broker = fragile.database.port, fragile.broker.port
+    ids = home.enqueue_many("about", [{}] * 300)
+    seen = []
+    while home.kit.center.read.counts()[Status.SUCCESS] < len(ids):
+        seen.append((connections(worker.pid, database), connections(worker.pid, broker)))
+    home.wait_all(ids)
+    assert max(sql for sql, _ in seen) <= 3, seen
+    assert max(queue for _, queue in seen) <= 3, seen
+    assert connections(worker.pid, database) >= 1
+    for process in worker.family():
+        assert (connections(process.pid, database), connections(process.pid, broker)) == (0, 0)
+    assert connections(fragile.scheduler.pid, broker) <= 3
+    assert connections(fragile.scheduler.pid, database) <= 5
+
+
+def kill_connections(fragile: Fragile) -> None:
+    with redis.Redis.from_url(fragile.broker.url) as admin:
+        for _ in range(3):
+            admin.client_kill_filter(_type="normal", skipme=True)
+
+
+def freeze(fragile: Fragile) -> None:
+    fragile.broker.pause()
+    time.sleep(3)
+    fragile.broker.resume()
+
+
+def crash(fragile: Fragile) -> None:
+    fragile.broker.kill()
+    assert fragile.home.enqueue("echo")
+    time.sleep(1)
+    fragile.broker.start()
+
+
+@pytest.mark.parametrize("fault", [kill_connections, freeze, crash])
+def test_the_broker_fails_and_comes_back(fragile: Fragile, fault: Callable[[Fragile], None]) -> None:
+    """REDIS-03: idle or not, the next task starts within 10 s of the broker's being back."""
+    fragile.works_within(10)
+    fault(fragile)
+    fragile.works_within(10)
+    assert fragile.worker.lines(level="error") == []
+
+
+def test_an_idle_worker_says_nothing(fragile: Fragile) -> None:
+    fragile.works_within(10)
+    said = (len(fragile.worker.lines()), len(fragile.scheduler.lines()))
+    beats = row["heartbeat_at"] if (row := fragile.worker.row()) else None
+    wait_until(lambda: (row := fragile.worker.row()) and (row["heartbeat_at"] - beats).total_seconds() > 3)
+    assert (len(fragile.worker.lines()), len(fragile.scheduler.lines())) == said
+
+
+def test_ends_are_held_while_sql_is_away_and_written_once(fragile: Fragile, tmp_path: Path) -> None:
+    """SQL-01 (c): the tasks stay in status 2 till then, and none runs twice."""
+    home, notes = fragile.home, tmp_path / "notes"
+    ids = home.enqueue_many("nap", [{"seconds": 1, "path": str(notes)}] * 4)
+    home.wait_all(ids, Status.RUNNING)
+    wait_until(lambda: notes.exists() and len(notes.read_text().splitlines()) == 4)
+    fragile.database.kill()
+    wait_until(lambda: fragile.worker.lines(outcome="success")[-4:][0]["task_id"] in ids)
+    wait_until(lambda: {line["task_id"] for line in fragile.worker.lines(outcome="success")} >= set(ids))
+    fragile.database.start()
+    assert {task.status for task in home.wait_all(ids)} == {Status.SUCCESS}
+    assert {tuple(home.outcomes(task_id)) for task_id in ids} == {("success",)}
+    assert len(notes.read_text().splitlines()) == 4
+    fragile.works_within(10)
+
+
+def test_a_worker_can_be_stopped_while_the_broker_is_away(fragile: Fragile) -> None:
+    fragile.broker.kill()
+    wait_until(lambda: any("pulling messages failed" in line["message"] for line in fragile.worker.lines()[-3:]))
+    fragile.worker.signal(signal.SIGTERM)
+    assert fragile.worker.wait(7) == 0
+    assert fragile.scheduler.stop(5) == 0

@@ -1,0 +1,139 @@
+"""The writer: ends are held while SQL is away, and one that no database takes harms nobody but itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from taskkit.errors import DatabaseUnavailable, InputError, StoreError
+from taskkit.model import Finish, NewTask
+from taskkit.states import Move, Outcome
+from taskkit.worker.frames import Answer
+from taskkit.worker.tally import Tally
+from taskkit.worker.writer import EnqueueRequest, ProgressReport, Writer
+from tests.unit.test_verdicts import claimed
+
+
+class Desk:
+    """Stands for SQL: takes ends, but for those that are poison, and nothing while it is away."""
+
+    def __init__(self) -> None:
+        self.taken: list[Finish] = []
+        self.calls = 0
+        self.away = 0
+        self.poison: dict[str, Exception] = {}
+
+    def finish(self, ends: Sequence[Finish]) -> list[Finish]:
+        self.calls += 1
+        if self.calls <= self.away:
+            raise DatabaseUnavailable("away")
+        for end in ends:
+            for word in (end.result, end.error):
+                if word in self.poison:
+                    raise self.poison[word]
+        self.taken += ends
+        return []
+
+    def progress(self, *_: object) -> None:
+        raise self.poison.get("progress", StoreError("away"))
+
+    def insert(self, tasks: Sequence[NewTask]) -> list[int]:
+        raise self.poison.get(tasks[0].task_code, InputError("at", "is too late"))
+
+
+def end(task_id: int, **fields: Any) -> Finish:
+    return Finish(claimed(id=task_id), Outcome.SUCCESS, Move.SUCCEED, 0, **fields)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def writer(desk: Desk) -> Writer:
+    class Center:
+        intake = desk
+
+    return Writer(Center(), desk, lambda: None, Tally())  # type: ignore[arg-type]
+
+
+def write(writer: Writer, *items: Any) -> None:
+    for item in items:
+        writer.put(item)
+    writer.start()
+    assert writer.finish(10)
+
+
+def test_ends_wait_until_sql_is_back(writer: Writer, desk: Desk) -> None:
+    desk.away = 2
+    write(writer, end(1), end(2))
+    assert [one.task.id for one in desk.taken] == [1, 2]
+    assert desk.calls == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StoreError("Data too long"), IntegrityError("INSERT", {}, Exception("taken")), InputError("text", "is none"), ValueError("?")],
+    ids=["store", "integrity", "input", "any"],
+)  # fmt: skip
+def test_an_end_that_no_database_takes_is_written_without_its_words(
+    writer: Writer, desk: Desk, error: Exception
+) -> None:
+    desk.poison["bad"] = error
+    write(
+        writer,
+        end(1),
+        end(2, result="bad"),
+        end(3, result="7", last_result="7"),
+        ProgressReport(1, 1, 0.5, "x"),
+    )
+    by_id = {one.task.id: one for one in desk.taken}
+    assert sorted(by_id) == [1, 2, 3]
+    assert by_id[2].result is None
+    assert f"could not be written: {type(error).__name__}" in (by_id[2].last_result or "")
+    assert by_id[2].outcome is Outcome.SUCCESS
+    assert by_id[3].result == "7"
+
+
+def test_an_end_that_cannot_be_written_at_all_is_left_to_recovery(
+    writer: Writer, desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Always(dict[str, Exception]):
+        def __contains__(self, key: object) -> bool:
+            return True
+
+        def __missing__(self, key: object) -> Exception:
+            return ValueError("whatever")
+
+    desk.poison = Always()
+    write(writer, end(1))
+    assert desk.taken == []
+    assert "this end cannot be written: whatever" in caplog.text
+
+
+def test_a_handlers_enqueue_is_always_answered(writer: Writer, desk: Desk) -> None:
+    desk.poison["odd"] = RuntimeError("unforeseen")
+    desk.poison["progress"] = InputError("text", "is none")
+    answers: list[Answer] = []
+    requests = [
+        EnqueueRequest([msgspec.msgpack.encode(NewTask(code, "{}", "q"))], answers.append)
+        for code in ("x", "odd")
+    ]
+    garbage = EnqueueRequest([b"\xff"], answers.append)
+    write(writer, *requests, garbage, ProgressReport(1, 1, 0.5, "x"), end(7))
+    assert [answer.error and answer.error[:2] for answer in answers] == [
+        ("InputError", "at"), ("StoreError", ""), ("StoreError", ""),
+    ]  # fmt: skip
+    assert [one.task.id for one in desk.taken] == [7]
+
+
+def test_it_ends_when_told_to(writer: Writer) -> None:
+    writer.start()
+    assert writer.finish(5)
+    assert "writer" not in {thread.name for thread in threading.enumerate()}

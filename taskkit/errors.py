@@ -3,6 +3,7 @@
 TaskkitError
 ├── InputError                 bad input, refused at the boundary; .field names it
 │   ├── PayloadError           a value that is not JSON, or does not fit the handler
+│   │   └── TooLarge           a payload or result of too many bytes
 │   └── CronError              an expression, zone or policy that cannot be kept
 ├── SettingsError              a setting that is unknown or wrong; names the key and where it stands
 ├── AppError                   the application could not be imported, or has no kit in it
@@ -13,16 +14,17 @@ TaskkitError
 │   ├── DatabaseUnavailable    unreachable, gone away, too busy            (try again)
 │   ├── CommitUnknown          the reply to a COMMIT was lost              (look, then try again)
 │   ├── SchemaError            the schema is missing, too old or too new
-│   ├── BrokerUnavailable      unreachable or answers with trouble         (try again)
-│   ├── PushRefused            definitely not pushed                       (try again)
-│   └── PushUnknown            may have been pushed; recovery decides
+│   └── BrokerUnavailable      unreachable or answers with trouble         (try again)
+│       ├── PushRefused        definitely not pushed                       (try again)
+│       └── PushUnknown        may have been pushed; the row stays dispatched
 ├── EmbeddedError              the embedded server could not be started
-└── ResultError                a result that cannot be handed over
-    ├── ResultTimeout          the task has not ended yet                  (try again)
-    ├── TaskFailed             the task was given up; carries its last error
-    └── TaskCancelled          the task was cancelled
+├── ResultError                a result that cannot be handed over
+│   ├── ResultTimeout          the task has not ended yet                  (try again)
+│   ├── TaskFailed             the task was given up; carries its last error
+│   └── TaskCancelled          the task was cancelled
+├── RetryLater, NeverRetry     raised *by handlers* to steer their own retries
+└── CommandFailed, RequestFailed   of the built-in handlers: worker/builtin_shell.py, worker/builtin_http.py
 
-RetryLater, NeverRetry         raised *by handlers* to steer their own retries
 Interrupted                    raised *in handlers* when their time is over (a BaseException)
 """
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from taskkit.errors import InputError, NotFound, PayloadError
+from taskkit.errors import InputError, NotFound
 from taskkit.hints import suggest
 from taskkit.names import LONGEST_TIMEOUT, check_name, check_seconds, check_whole
+from taskkit.signatures import Parameters
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,9 +75,8 @@ class Handler(Generic[P, R]):
         self.defaults = options
         self.is_async = inspect.iscoroutinefunction(fn)
         self._write = enqueue
-        self._signature = inspect.signature(fn)
+        self._parameters = Parameters(code, fn)
         self.__doc__ = fn.__doc__
-        _check_signature(code, self._signature)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.fn(*args, **kwargs)
@@ -126,33 +126,16 @@ class Handler(Generic[P, R]):
 
     def payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The arguments of a call as a payload; raises PayloadError when they do not fit the function."""
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise PayloadError("payload", f"does not fit {self.code}{self._signature}: {error}") from None
-        arguments = dict(bound.arguments)
-        for parameter in self._signature.parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                arguments.update(arguments.pop(parameter.name, {}))
-        return arguments
+        return self._parameters.bind(*args, **kwargs)
 
     def check_payload(self, payload: Mapping[str, Any]) -> None:
-        """Raise PayloadError unless the function can be called with these names."""
+        """Raise PayloadError unless the function can be called with these names, and values of their types."""
         if any(type(key) is not str for key in payload):
             return
         self.payload(**payload)
 
     def _enqueue(self, payload: dict[str, Any], options: dict[str, Any]) -> int:
         return self._write(self.code, payload, **options)
-
-
-def _check_signature(code: str, signature: inspect.Signature) -> None:
-    for parameter in signature.parameters.values():
-        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
-            raise InputError(
-                "handler",
-                f"{code}{signature}: a payload is a JSON object, so {parameter.name!r} cannot be positional only",
-            )
 
 
 class Registry:

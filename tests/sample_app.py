@@ -189,7 +189,7 @@ def wait_for(met: Callable[[], bool]) -> bool:
 
 @kit.task("spin")
 def spin() -> None:
-    """WORK-05 (a): a loop in C that no Python signal handler interrupts."""
+    """A loop in C that no Python signal handler interrupts."""
     collections.deque(itertools.repeat(0), maxlen=0)
 
 
@@ -207,7 +207,7 @@ def swallow(path: str) -> str:
 
 @kit.task("spawn")
 def spawn(path: str, wait: bool = True) -> None:
-    """WORK-05 (b), (c): a shell with a child of its own, which keeps stdout open."""
+    """A shell with a child of its own, which keeps stdout open."""
     process = subprocess.Popen(["sh", "-c", "sleep 1000 & echo $! >> \"$0\"; wait", path])
     note(path, process.pid)
     wait_for(lambda: len(Path(path).read_text().split()) >= 2)

@@ -44,7 +44,7 @@ _NOWHERE = ListName("")
 
 
 class Queue(Protocol):
-    """A doorbell: it may lose or double a message, and nothing is lost or doubled by it.
+    """A doorbell: it may lose or double a message; the task stands in SQL, and runs once for two messages.
 
     Every method raises BrokerUnavailable when the broker cannot be reached, and works again with the next
     call once it is back. One thread pulls (or waits for the ring); any thread may do the rest meanwhile.

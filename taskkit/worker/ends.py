@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 from taskkit.clock import monotonic
-from taskkit.model import Claimed
-from taskkit.states import Outcome
+from taskkit.model import Claimed, Finish
+from taskkit.states import Move, Outcome
 from taskkit.worker.frames import Done
 from taskkit.worker.slots import Given, Slot, Verdict
 from taskkit.worker.tally import Tally
@@ -27,13 +27,14 @@ class Ends:
     def write(self, task: Claimed, outcome: Outcome, **facts: Any) -> None:
         """An attempt has ended with ``outcome``; ``facts`` as :meth:`Judge.finish` takes them."""
         end = self.judge.finish(task, outcome, **facts)
-        self.tally.processed += 1
-        self.tally.failed += outcome not in CALM
-        self.tally.last_progress = monotonic()
+        if outcome is not Outcome.HANDED_BACK:
+            self.tally.processed += 1
+            self.tally.failed += outcome not in CALM
+            self.tally.last_progress = monotonic()
         level = logging.INFO if outcome in CALM else logging.WARNING
         if log.isEnabledFor(level):
             extra = {**log_fields(task), "outcome": outcome.value, "runtime_ms": end.runtime_ms}
-            log.log(level, "%s%s", outcome.value, f": {end.error}" if end.error else "", extra=extra)
+            log.log(level, "%s", _told(end), extra=extra)
         self.writer.put(end)
 
     def unstarted(self, task: Claimed, verdict: Verdict) -> None:
@@ -75,6 +76,13 @@ class Ends:
             runtime=done.ended - done.started,
             pid=slot.pid,
         )
+
+
+def _told(end: Finish) -> str:
+    """How an attempt ended, in one line; the last of a task says so."""
+    said = end.outcome.value if end.move is not Move.EXHAUST else f"{end.outcome.value}, and given up"
+    error = (end.error or "").removeprefix(f"{end.outcome.value}: ")
+    return f"{said}: {error}" if error else said
 
 
 def log_fields(task: Claimed) -> dict[str, Any]:

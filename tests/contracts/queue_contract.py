@@ -82,6 +82,7 @@ class QueueContract:
             {ListName("a", 0): messages(300), ListName("b", 5): messages(50), ListName("b", 9): messages(12)}
         )
         order = priorities(pull_all(broker.queue, ["a", "b"], count))
+        assert order.count(9) == 12
         while 9 in order[20:]:
             window, order = order[:20], order[1:]
             assert 9 in window

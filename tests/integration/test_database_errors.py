@@ -29,7 +29,7 @@ pytest_plugins = ["tests.center_fixtures"]
 def test_every_connection_has_our_session_and_holds_no_transaction_open(
     mariadb_center: TaskCenter, mariadb: MariaDB
 ) -> None:
-    """Rules 3 and 24, SQL-04."""
+    """UTC, READ COMMITTED and short waits for locks, whatever the server's own defaults are."""
     shown = "SHOW SESSION VARIABLES WHERE Variable_name IN :names"
     right = {
         "time_zone": "+00:00", "tx_isolation": "READ-COMMITTED", "innodb_lock_wait_timeout": "10",
@@ -63,7 +63,7 @@ def test_a_pooler_that_drops_our_session_settings_is_noticed(
 
 
 def test_new_rows_are_seen_by_the_next_statement_of_a_reading(center: TaskCenter) -> None:
-    """SQL-04: no snapshot stays open from one look to the next."""
+    """No snapshot stays open from one look to the next."""
 
     def look(connection: sa.Connection) -> list[int]:
         text = sa.text("SELECT COUNT(*) FROM task_center")
@@ -77,7 +77,7 @@ def test_new_rows_are_seen_by_the_next_statement_of_a_reading(center: TaskCenter
 def test_children_that_inherit_a_warm_pool_share_no_connection_with_anyone(
     center: TaskCenter, tmp_path: Path
 ) -> None:
-    """SQL-08: children that end in order or by SIGKILL, while the parent goes on."""
+    """Children that end in order or by SIGKILL, while the parent goes on."""
     number = "SELECT 0" if center.database.sqlite else "SELECT CONNECTION_ID()"
     sql(center, number)
     ((mine,),) = sql(center, number)
@@ -116,7 +116,6 @@ link.execute("COMMIT")
 def test_a_sqlite_file_that_another_process_locks_for_three_seconds_is_waited_for(
     sqlite_center_url: str, tmp_path: Path
 ) -> None:
-    """SQL-10."""
     center = TaskCenter(sqlite_center_url)
     ids = center.intake.insert([new()] * 2)
     command = [sys.executable, "-S", "-c", HOLD, str(tmp_path / "center.db")]
@@ -168,7 +167,7 @@ def backwards(url: str, stop: threading.Event) -> None:
 
 
 def test_two_schedulers_and_four_workers_end_every_task_once_whatever_disturbs_them(center_url: str) -> None:
-    """SQL-01 d, SQL-10: on MariaDB beside a session that provokes deadlocks; on SQLite in one file."""
+    """On MariaDB beside a session that provokes deadlocks; on SQLite in one file."""
     center, stop = TaskCenter(center_url), threading.Event()
     ids = center.intake.insert([new()] * 120)
     waiting: queue.Queue[Message | None] = queue.Queue()

@@ -69,7 +69,7 @@ def test_a_deadlock_is_repeated_whole(mariadb_center: TaskCenter) -> None:
 def test_a_deadlock_that_the_server_tells_at_commit_is_repeated_whole(
     mariadb_center: TaskCenter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 3: 1213 may come at COMMIT."""
+    """1213 may come at COMMIT."""
     (task_id,) = mariadb_center.intake.insert([new()])
     dialect, attempts = mariadb_center.database.engine.dialect, []
     commit = dialect.do_commit
@@ -163,7 +163,7 @@ def kill_all(mariadb: MariaDB, url: str) -> None:
 def test_connections_that_died_in_the_pool_are_replaced_without_a_word(
     mariadb_center: TaskCenter, mariadb_center_url: str, mariadb: MariaDB
 ) -> None:
-    """SQL-01 a: also when all of them are stale at once."""
+    """Also when all of them are stale at once."""
     center = mariadb_center
     (task_id,) = center.intake.insert([new()])
     at_once(5, lambda _: center.database.read(lambda c: c.execute(sa.text("SELECT SLEEP(0.1)"))))
@@ -208,7 +208,7 @@ def test_a_server_that_does_not_answer_is_given_up_after_the_read_timeout(mariad
 
 
 def test_a_restart_of_the_server_is_survived_by_the_same_center() -> None:
-    """SQL-01 c: while it is down, a clear error at once; afterwards all goes on."""
+    """While it is down, a clear error at once; afterwards all goes on."""
     with available(MariaDB) as server:
         center = TaskCenter(server.url + "?ssl_disabled=1")
         center.upgrade_schema()

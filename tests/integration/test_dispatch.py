@@ -41,7 +41,7 @@ def scan_all(center: TaskCenter, batch: int, seed: int) -> list[Batch]:
 
 @pytest.mark.parametrize("turn", [1, 2])
 def test_three_schedulers_dispatch_each_of_1000_due_tasks_once(center_url: str, turn: int) -> None:
-    """SCHED-01."""
+    """At the same moment, each beginning at another page of the list."""
     nodes = [TaskCenter(center_url) for _ in range(3)]
     ids = nodes[0].intake.insert([new()] * 1000)
     batches = [b for found in at_once(3, lambda n: scan_all(nodes[n], 150, n)) for b in found]
@@ -98,7 +98,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("who", CHANGES)
 def test_a_candidate_that_somebody_moved_meanwhile_is_not_claimed(center: TaskCenter, who: str) -> None:
-    """Rule 1: the UPDATE re-checks everything the SELECT saw."""
+    """The UPDATE re-checks everything the SELECT saw."""
     changed, kept = center.intake.insert([new(), new()])
     ids = center.dispatch.candidates("q", 5, 10)
     CHANGES[who](center, changed)
@@ -126,7 +126,7 @@ def test_a_scheduler_that_was_stopped_does_not_fire_tomorrows_occurrence_today(c
 def test_rows_that_another_transaction_holds_are_passed_over_and_not_waited_for(
     mariadb_center: TaskCenter,
 ) -> None:
-    """Rule 3: SKIP LOCKED."""
+    """SKIP LOCKED passes them by."""
     ids = mariadb_center.intake.insert([new()] * 3)
     with mariadb_center.database.engine.connect() as holder, holder.begin():
         holder.execute(sa.text("SELECT id FROM task_center WHERE id = :i FOR UPDATE"), {"i": ids[0]})
@@ -149,7 +149,7 @@ def test_put_back_undoes_a_claim_and_the_next_one_is_another_attempt(center: Tas
 
 
 def test_put_back_touches_only_rows_that_carry_its_token(center: TaskCenter) -> None:
-    """Rule 2: after a stop a scheduler must not take back what another one has dispatched since."""
+    """After a stop a scheduler must not take back what another one has dispatched since."""
     ids = center.intake.insert([new()] * 5)
     stale = dispatch(center)
     running, back, paused, cancelled, ours = ids

@@ -108,7 +108,7 @@ def filled(center: TaskCenter) -> TaskCenter:
 
 def test_no_statement_of_the_daily_round_reads_the_table(filled: TaskCenter) -> None:
     """The cost of a scan grows neither with the table nor with the number of due rows; writes go by primary key,
-    since an UPDATE through a secondary index locks in another order and deadlocks (rule 3)."""
+    since an UPDATE through a secondary index locks in another order and deadlocks."""
     (sqlite_plans if filled.database.sqlite else mysql_plans)(filled)
 
 
@@ -187,7 +187,7 @@ def test_a_dispatch_whose_commit_got_no_reply_is_won_exactly_once_and_put_back_f
 
 
 def test_the_lease_is_one_nodes_at_a_time_and_a_missing_row_is_made(center_url: str) -> None:
-    """SCHED-01: a lost row of the lease must never mean `run unlocked`, and whatever it guards is safe anyway."""
+    """A lost row of the lease must never mean `run unlocked`, and whatever it guards is safe anyway."""
     nodes = [TaskCenter(center_url) for _ in range(3)]
     for _ in range(3):
         sql(nodes[0], "DELETE FROM task_lease")

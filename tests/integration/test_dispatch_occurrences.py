@@ -99,7 +99,7 @@ def test_an_unwanted_late_run_of_a_daily_task_is_left_to_the_planner(center_url:
 def test_an_occurrence_fires_with_its_first_attempt_and_its_lateness_is_recorded_once(
     center_url: str,
 ) -> None:
-    """Rule 20: planned → fired in the dispatch transaction of the first attempt, whatever follows."""
+    """planned → fired in the dispatch transaction of the first attempt, whatever follows."""
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     (task_id,) = center.intake.insert([periodic(clock.at, "0 13 * * *")])

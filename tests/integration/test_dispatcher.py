@@ -63,7 +63,7 @@ def run_all(center: TaskCenter, queue: MemoryQueue, queues: Sequence[str]) -> in
 
 
 def test_a_scheduler_that_was_stopped_before_its_claim_does_not_fire_tomorrows_occurrence(center_url: str) -> None:
-    """Rule 1: others dispatch and finish a periodic task meanwhile; its next time is not due."""
+    """Others dispatch and finish a periodic task meanwhile; its next time is not due."""
     clock = Clock(instant(2026, 1, 1, 12))
     center, queue = on_clock(center_url, clock), MemoryQueue()
     (daily, once) = center.intake.insert([periodic(clock.at, "0 13 * * *"), new()])
@@ -101,7 +101,7 @@ def test_what_was_cancelled_held_or_moved_before_the_claim_is_not_dispatched(cen
 
 
 def test_a_refused_list_goes_back_one_in_doubt_stays_and_the_others_are_pushed(center: TaskCenter) -> None:
-    """Rule 4."""
+    """Only a definite refusal may be put back: what is in doubt may have arrived."""
     queue = Troubled(full=PushRefused("OOM"), slow=PushUnknown("no answer"))
     ids = center.intake.insert([new(queue=name) for name in ("full", "slow", "fine") for _ in range(3)])
     dispatcher = Dispatcher(center, queue, Scheduler())
@@ -120,7 +120,7 @@ def test_a_refused_list_goes_back_one_in_doubt_stays_and_the_others_are_pushed(c
 
 
 def test_a_put_back_moves_nothing_that_somebody_else_has_meanwhile(center: TaskCenter) -> None:
-    """Rule 2: matched by attempt and token, never by status alone."""
+    """Matched by attempt and token, never by status alone."""
     (task_id,) = center.intake.insert([new()])
     first = center.dispatch.claim([task_id])
     assert center.dispatch.put_back(first.won, first.token) == 1
@@ -138,7 +138,7 @@ def order(center: TaskCenter, settings: Scheduler) -> list[str]:
 
 
 def test_a_batch_is_filled_by_priority_with_a_twentieth_for_the_lowest(center: TaskCenter) -> None:
-    """SCHED-09: also when the urgent ones alone would fill every batch."""
+    """Also when the urgent ones alone would fill every batch."""
     center.intake.insert([new(queue="a", priority=9) for _ in range(50)])
     center.intake.insert([new(queue="a", priority=0) for _ in range(200)])
     center.intake.insert([new(queue="b", priority=5) for _ in range(50)])

@@ -65,7 +65,7 @@ def test_a_task_due_now_is_due_at_once_and_a_delay_counts_by_the_databases_clock
 
 
 def test_an_instant_comes_back_to_the_microsecond_and_never_later(center: TaskCenter) -> None:
-    """SQL-06: rounded up, a task of 23:59:59.6 would wait for the next day."""
+    """Rounded up, a task of 23:59:59.6 would wait for the next day."""
     at = instant(2026, 12, 31, 23, 59, 59, 600001)
     (task_id,) = center.intake.insert([new(plan_next_run_at=at, expires_at=at + timedelta(microseconds=1))])
     found = task(center, task_id)
@@ -190,7 +190,7 @@ def test_an_error_on_the_callers_connection_goes_up_and_is_not_repeated(
 def test_a_key_taken_since_the_callers_snapshot_is_found_all_the_same(
     mariadb_center: TaskCenter, mariadb_center_url: str
 ) -> None:
-    """Rule 22: the existing id is read with a lock; the caller's REPEATABLE READ would not see it."""
+    """The existing id is read with a lock; the caller's REPEATABLE READ would not see it."""
     engine = sa.create_engine(mariadb_center_url.replace("mysql://", "mysql+pymysql://"))
     with engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT COUNT(*) FROM task_center").scalar() == 0

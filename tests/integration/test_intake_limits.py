@@ -58,7 +58,7 @@ def test_a_periodic_task_whose_second_fire_time_is_out_of_range_can_still_be_wri
 
 
 def test_every_naughty_string_comes_back_byte_by_byte(center: TaskCenter) -> None:
-    """PAY-01: as payload, code, queue, key and trace id."""
+    """As payload, code, queue, key and trace id."""
     strings = [s for s in naughty_strings() if s]
     strings += ["' OR 1=1 --", "%s %(a)s ? :a {now}", "a "]
     tasks = [
@@ -98,7 +98,6 @@ def test_a_batch_larger_than_a_packet_is_split_by_bytes(center: TaskCenter) -> N
 
 
 def test_a_number_too_large_for_sqlite_is_refused_and_not_a_crash(center: TaskCenter) -> None:
-    """SQL-10."""
     assert center.read.tasks([2**63 - 1]) == []
     if center.database.sqlite:
         with pytest.raises(InputError, match="too large"):

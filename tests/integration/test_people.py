@@ -111,7 +111,7 @@ def test_a_task_that_expired_can_be_retried_by_a_person_and_does_not_expire_agai
 def test_a_key_that_another_task_has_taken_since_is_a_named_refusal(
     center: TaskCenter, verb: str, status: int
 ) -> None:
-    """Rule 22."""
+    """It names the task that holds the key, and changes nothing."""
     task_id = in_status(center, Status(status), unique_key="order 7")
     (holder,) = center.intake.insert([new(unique_key="order 7")])
     before = task(center, task_id)

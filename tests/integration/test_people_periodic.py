@@ -43,7 +43,7 @@ def moving(center_url: str, clock: Clock) -> Iterator[TaskCenter]:
 
 
 def test_run_now_of_a_periodic_task_keeps_its_rhythm(moving: TaskCenter, clock: Clock) -> None:
-    """SCHED-10 a: every minute at :00, 1.2 s each, a run by hand at 12:18:17."""
+    """Every minute at :00, 1.2 s each, a run by hand at 12:18:17."""
     (task_id,) = moving.intake.insert([periodic(NOON)])
     desk, ran = moving.worker_desk(W1), []
     for minute in range(1, 31):

@@ -70,7 +70,7 @@ def run_once(center: TaskCenter) -> list[datetime | None]:
 def test_occurrences_are_written_ahead_the_next_one_and_a_day_up_to_100(
     moving: TaskCenter, cron: str, count: int
 ) -> None:
-    """Rule 21."""
+    """Absence can only be noticed by something that expected presence."""
     (task_id,) = moving.intake.insert([periodic(NOON, cron)])
     for _ in range(3):
         moving.plan.sweep()
@@ -82,7 +82,7 @@ def test_occurrences_are_written_ahead_the_next_one_and_a_day_up_to_100(
 def test_occurrences_are_written_by_the_calendar_even_while_the_task_is_stuck(
     moving: TaskCenter, clock: Clock
 ) -> None:
-    """Rule 21: so that a stuck task still has occurrences that did not fire."""
+    """So that a stuck task still has occurrences that did not fire."""
     (task_id,) = moving.intake.insert([periodic(NOON, "*/10 * * * *")])
     moving.plan.sweep()
     clock.move(minutes=10)
@@ -124,7 +124,7 @@ def test_two_planners_at_once_write_nothing_twice(center_url: str) -> None:
 def test_a_planner_that_was_stopped_does_not_move_a_task_that_went_on_without_it(
     moving: TaskCenter, center_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule 21: a compare-and-set on occurrence_at; status alone would not tell."""
+    """A compare-and-set on occurrence_at; status alone would not tell."""
     (task_id,) = moving.intake.insert([periodic(NOON)])
     clock.at = NOON + timedelta(minutes=5, seconds=1)
     other, decide = on_clock(center_url, clock), moving.plan._next_up

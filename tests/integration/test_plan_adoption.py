@@ -123,7 +123,7 @@ def test_a_cron_row_with_nothing_but_code_payload_and_expression_is_planned(
 def test_plain_inserts_of_a_session_in_another_zone_mean_the_instant_they_say(
     mariadb_center: TaskCenter, mariadb_center_url: str, zone: str
 ) -> None:
-    """Rule 24: a PHP producer in +08:00 and a worker in UTC agree."""
+    """A PHP producer in +08:00 and a worker in UTC agree."""
     center = mariadb_center
     before = center.now()
     with connect(mariadb_center_url) as link, link.cursor() as cursor:
@@ -178,7 +178,7 @@ BROKEN: list[dict[str, Any]] = [
 def test_a_broken_cron_row_is_set_aside_with_the_reason_while_healthy_ones_go_on(
     moving: TaskCenter, clock: Clock
 ) -> None:
-    """CRON-07: one bad row must never stop the planner."""
+    """One bad row must never stop the planner."""
     first = plain_insert(moving, task_code="good", queue="q", cron_expr="* * * * *")
     broken = [plain_insert(moving, **({"task_code": "bad"} | values)) for values in BROKEN]
     (edited,) = moving.intake.insert([periodic(clock.at)])

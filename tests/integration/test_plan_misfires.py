@@ -59,7 +59,7 @@ def run_once(center: TaskCenter) -> list[datetime | None]:
 def test_downtime_of_six_hours_end_to_end(
     moving: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SCHED-05: one run of the minutely job, one each of 41 daily ones; or none; or all up to a limit."""
+    """One run of the minutely job, one each of 41 daily ones; or none; or all up to a limit."""
     monkeypatch.setattr("taskkit.planning.ALL_LIMIT", 10)
     clock.at = instant(2026, 6, 1, 10, 0, 20)
     policies = {"once": 1, "skip": 0, "all": 10}

@@ -173,7 +173,7 @@ def test_a_live_unique_key_gives_the_task_that_has_it(kit: Taskkit) -> None:
 
 
 def test_texts_of_any_kind_stand_in_the_row_unchanged(kit: Taskkit) -> None:
-    """PAY-01: as payload, and as every name that takes them."""
+    """As payload, and as every name that takes them."""
     texts = naughty_strings()
     ids = kit.producer.enqueue_many([{"code": "x", "payload": {"text": text}} for text in texts])
     stored = {one.id: one.payload for one in kit.center.read.tasks(ids)}

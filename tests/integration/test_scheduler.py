@@ -158,7 +158,7 @@ def test_without_a_broker_tasks_stay_pending_and_go_out_when_it_is_back(trio: Tr
 
 
 def test_a_broker_without_memory_puts_tasks_back_until_it_has_some(trio: Trio) -> None:
-    """REDIS-06: refused pushes leave no run and no retry, and each task goes out once in the end."""
+    """Refused pushes leave no run and no retry, and each task goes out once in the end."""
     with redis.Redis.from_url(trio.broker.url) as admin:
         admin.config_set("maxmemory", "1")
         ids = trio.home.enqueue_many("full", [{}] * 50)

@@ -49,7 +49,7 @@ def test_a_claimed_task_carries_all_that_its_run_needs(center: TaskCenter) -> No
 
 
 def test_twenty_messages_of_one_task_and_five_workers_give_one_run(center_url: str) -> None:
-    """WORK-10 a."""
+    """Which of the five wins is chance; that one does is the guarded UPDATE."""
     centers = [TaskCenter(center_url) for _ in range(5)]
     (message,) = queued(centers[0])
     claims = at_once(5, lambda n: centers[n].worker_desk(f"host:{n}:x").claim([message] * 4))
@@ -96,7 +96,7 @@ def test_each_message_gets_exactly_one_answer(center: TaskCenter) -> None:
 def test_the_same_message_in_a_later_batch_is_not_handed_out_again_to_the_same_worker(
     center: TaskCenter,
 ) -> None:
-    """Rule 9: reading back by worker_id would hand a doubled message to the same worker twice."""
+    """Reading back by worker_id would hand a doubled message to the same worker twice."""
     (message,) = queued(center)
     desk = center.worker_desk(W1)
     assert answers(desk.claim([message])) == {"won": 1}
@@ -111,7 +111,7 @@ def test_the_same_message_in_a_later_batch_is_not_handed_out_again_to_the_same_w
 def test_a_duplicate_that_arrives_later_has_no_effect(
     center: TaskCenter, status: Status, attempt: int | None
 ) -> None:
-    """WORK-10 d: in particular a pending retry does not start before its time."""
+    """In particular a pending retry does not start before its time."""
     task_id = in_status(center, status)
     before = task(center, task_id)
     claims = center.worker_desk(W2).claim([Message(task_id, "mail", attempt)])

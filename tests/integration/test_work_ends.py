@@ -107,7 +107,7 @@ def test_a_portion_of_large_results_fits_a_packet(small_packets: None, mariadb_c
     ids=["short", "ascii", "emoji", "chinese", "surrogate", "nul"],
 )
 def test_an_error_of_any_length_and_alphabet_is_kept_as_far_as_it_fits(center: TaskCenter, text: str) -> None:
-    """SQL-05: and the retry counts, whatever the text."""
+    """And the retry counts, whatever the text."""
     (claimed,) = start(center, W1)
     desk = center.worker_desk(W1)
     assert desk.finish([failed(claimed, error=text, traceback=f"HEAD{text}TAIL", result=text[:9])]) == []

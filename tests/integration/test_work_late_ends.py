@@ -82,7 +82,7 @@ def waits_for_retry(center: TaskCenter, claimed: Claimed) -> None:
 def test_a_late_end_of_a_superseded_attempt_changes_nothing_but_its_own_run(
     center: TaskCenter, second: Callable[[TaskCenter, Claimed], None], first: str, known: bool
 ) -> None:
-    """WORK-09: in all 9 combinations; the late one leaves a superseded row, also where nobody wrote a lost one."""
+    """In all 9 combinations; the late one leaves a superseded row, also where nobody wrote a lost one."""
     (late,) = start(center, W1)
     lose(center, late)
     if not known:

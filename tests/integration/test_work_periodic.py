@@ -59,7 +59,6 @@ def attempts(
 def test_retries_start_after_5_30_and_120_seconds_and_then_the_task_is_given_up(
     center_url: str, most: int, starts: list[float]
 ) -> None:
-    """WORK-12."""
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     (task_id,) = center.intake.insert([new(max_retry=most, plan_next_run_at=clock.at)])
@@ -71,7 +70,7 @@ def test_retries_start_after_5_30_and_120_seconds_and_then_the_task_is_given_up(
 
 
 def test_a_restart_in_the_back_off_neither_shortens_nor_repeats_it(center_url: str) -> None:
-    """WORK-12: the delay is an instant in the row, not a countdown in a process."""
+    """The delay is an instant in the row, not a countdown in a process."""
     before, after = TaskCenter(center_url), TaskCenter(center_url)
     (claimed,) = start(before, W1)
     before.worker_desk(W1).finish([failed(claimed, delay=30.0)])
@@ -83,7 +82,7 @@ def test_a_restart_in_the_back_off_neither_shortens_nor_repeats_it(center_url: s
 
 
 def test_300_requeues_by_hand_overflow_nothing(center: TaskCenter) -> None:
-    """WORK-12: retry_count is a byte; attempt counts on."""
+    """retry_count is a byte; attempt counts on."""
     (task_id,) = center.intake.insert([new(max_retry=255)])
     sql(center, "UPDATE task_center SET retry_count = 255, attempt = 299 WHERE id = :i", i=task_id)
     desk = center.worker_desk(W1)
@@ -127,7 +126,6 @@ def test_a_periodic_task_that_ends_stands_for_its_next_occurrence(center_url: st
 
 
 def test_fire_times_that_pass_while_it_runs_are_skipped_and_the_grid_stays(center_url: str) -> None:
-    """SCHED-10 c."""
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     claimed = periodic_run(center, clock)
@@ -143,7 +141,7 @@ def test_fire_times_that_pass_while_it_runs_are_skipped_and_the_grid_stays(cente
 def test_an_occurrence_keeps_its_planned_time_through_all_attempts_and_the_next_starts_anew(
     center_url: str,
 ) -> None:
-    """Rule 20: back-off never overwrites occurrence_at; retry_count starts anew with each occurrence."""
+    """Back-off never overwrites occurrence_at; retry_count starts anew with each occurrence."""
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     claimed = periodic_run(center, clock, cron="1 * * * *", max_retry=2)

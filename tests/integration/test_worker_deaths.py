@@ -65,7 +65,7 @@ def test_a_killed_nursery_is_replaced_and_the_worker_goes_on(
 def test_a_killed_child_fails_exactly_its_own_task(
     server_stack: Stack, worker: Process, notes: Path, number: signal.Signals
 ) -> None:
-    """WORK-02 (b): at once, with the signal in the record; what it had not begun runs elsewhere, uncounted."""
+    """At once, with the signal in the record; what it had not begun runs elsewhere, uncounted."""
     home = server_stack.home
     victim = home.enqueue("nap", {"seconds": 60, "path": str(notes)}, queue=QUEUE, max_retry=0)
     wait_until(lambda: notes.read_text().endswith("begun\n"))

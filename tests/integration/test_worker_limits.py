@@ -38,7 +38,7 @@ def words(path: Path) -> list[str]:
 def test_a_time_limit_ends_whatever_a_handler_does(
     stack: Stack, notes: Path, tmp_path: Path, code: str, payload: dict[str, Any]
 ) -> None:
-    """WORK-05 (a): also a loop in C, in which no handler of a signal ever runs."""
+    """Also a loop in C, in which no handler of a signal ever runs."""
     given = {key: {"notes": str(notes), ".": str(tmp_path)}.get(str(v), v) for key, v in payload.items()}
     task_id = stack.home.enqueue(code, given, timeout=1, max_retry=0)
     after = stack.home.enqueue("echo", {"value": 1}, priority=9)
@@ -73,7 +73,7 @@ def test_the_heart_beats_and_other_tasks_run_while_a_child_spins(stack: Stack) -
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_grandchildren_end_with_their_task(stack: Stack, notes: Path, wait: bool) -> None:
-    """WORK-05 (b) and (c): a shell and what it started, whether the handler waits for it or has returned."""
+    """A shell and what it started, whether the handler waits for it or has returned."""
     task_id = stack.home.enqueue("spawn", {"path": str(notes), "wait": wait}, timeout=1, max_retry=0)
     wait_until(lambda: len(words(notes)) >= 2)
     pids = [int(word) for word in words(notes)]

@@ -43,7 +43,7 @@ MALFORMED = [
 
 
 def test_malformed_messages_are_put_aside_once_and_the_good_one_behind_them_runs(stack: Stack) -> None:
-    """PAY-03: with ids that have no row, or whose row is done, among them."""
+    """With ids that have no row, or whose row is done, among them."""
     done = stack.home.enqueue("echo")
     stack.home.wait(done)
     nobody = Message(done + 1_000_000, "echo", 1)
@@ -71,7 +71,7 @@ def _buried(stack: Stack) -> list[DeadMessage]:
 
 
 def test_twenty_messages_of_one_task_run_it_once(stack: Stack, notes: Path) -> None:
-    """WORK-10 (a)."""
+    """Only one guarded UPDATE wins; the other messages are dropped, and that is logged."""
     task_id = stack.home.enqueue("mark", {"path": str(notes)}, queue="nobody")
     stack.home.wait(task_id, Status.DISPATCHED)
     message = Message(task_id, "mark", 1)
@@ -93,7 +93,7 @@ def test_a_message_without_an_attempt_starts_a_task_that_waits_for_it(stack: Sta
 
 
 def test_a_message_that_comes_late_changes_nothing(stack: Stack, notes: Path) -> None:
-    """WORK-10 (d): while the task runs, while its retry waits, after it has ended, and of an older attempt."""
+    """While the task runs, while its retry waits, after it has ended, and of an older attempt."""
     running = stack.home.enqueue("nap", {"seconds": 1.5, "path": str(notes)})
     retrying = stack.home.enqueue("fail", {"path": str(notes)}, max_retry=1, retry_delays=[1.5])
     stack.home.wait(running, Status.RUNNING)
@@ -113,7 +113,7 @@ def test_a_message_that_comes_late_changes_nothing(stack: Stack, notes: Path) ->
 
 
 def test_a_message_ahead_of_its_transaction_is_tried_again(stack: Stack, notes: Path) -> None:
-    """Rule 10: the row is not there yet, and is as soon as somebody commits."""
+    """The row is not there yet, and is as soon as somebody commits."""
     last = stack.home.enqueue("echo")
     stack.home.wait(last)
     stack.push("mark", Message(last + 1, "mark", 1))
@@ -130,7 +130,7 @@ def test_a_message_ahead_of_its_transaction_is_tried_again(stack: Stack, notes: 
 
 
 def test_urgent_tasks_go_first_and_the_lowest_do_not_starve(stack: Stack, notes: Path) -> None:
-    """SCHED-09: at least one in twenty of what a busy worker takes has the lowest priority that waits."""
+    """At least one in twenty of what a busy worker takes has the lowest priority that waits."""
     blockers = stack.home.enqueue_many("nap", [{"seconds": 0.7}] * 2)
     stack.home.wait_all(blockers, Status.RUNNING)
     low = stack.home.enqueue_many("mark", [{"path": str(notes), "text": "low"}] * 5, priority=9)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from taskkit.app import load
+from taskkit.errors import AppError
 from tests.processes import ROOT
 
 APPS = {
@@ -30,27 +32,54 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-CASES: list[tuple[str, list[str], dict[str, str], str]] = [
-    ("worker", ["--app", "raises_app:kit"], {}, "raises_app could not be imported: ZeroDivisionError"),
-    ("worker", ["--app", "leaves_app"], {}, "leaves_app could not be imported: SystemExit: 3"),
-    ("worker", ["--app", "syntax_app"], {}, "syntax_app could not be imported: SyntaxError"),
-    ("worker", ["--app", "needs_app"], {}, "needs_app could not be imported: No module named 'no_such_module_anywhere'"),
-    ("worker", ["--app", "without_app"], {}, "'kit' is a int, not a Taskkit"),
-    ("worker", ["--app", "good_app:kitt"], {}, "'kitt' has no such name; did you mean"),
-    ("worker", ["--app", "twice_app"], {}, "'x' is taken"),
+UNLOADABLE = [
+    ("raises_app:kit", "raises_app could not be imported: ZeroDivisionError"),
+    ("leaves_app", "leaves_app could not be imported: SystemExit: 3"),
+    ("syntax_app", "syntax_app could not be imported: SyntaxError"),
+    ("needs_app", "needs_app could not be imported: No module named 'no_such_module_anywhere'"),
+    ("without_app", "'kit' is a int, not a Taskkit"),
+    ("without_app:other", "'other' has no such name"),
+    ("good_app:kitt", "'kitt' has no such name; did you mean"),
+    ("good_app:kit.registry", "'kit.registry' is a Registry, not a Taskkit"),
+    ("twice_app", "'x' is taken"),
+    ("absent.app:kit", "there is no module 'absent'"),
+]
+
+
+@pytest.mark.parametrize(("app", "told"), UNLOADABLE)
+def test_an_application_that_cannot_be_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, app: str, told: str
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    with pytest.raises(AppError) as caught:
+        load(app)
+    assert str(caught.value).startswith(f"--app {app}: ")
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_loaded_application_has_the_built_in_handlers_beside_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    assert {handler.code for handler in load("good_app").registry} == {"x", "shell", "http", "taskkit.noop"}
+    assert {handler.code for handler in load(None).registry} == {"shell", "http", "taskkit.noop"}
+
+
+UNSTARTABLE: list[tuple[str, list[str], dict[str, str], str]] = [
+    ("worker", ["--app", "raises_app"], {}, "raises_app could not be imported: ZeroDivisionError"),
     ("worker", ["--app", "dies_app"], {}, "the process that imports it ended with code 9"),
-    ("worker", ["--app", "absent.app:kit"], {}, "there is no module 'absent'"),
     ("worker", ["--app", "good_app", "--queue", "a,,b"], {}, "queue: must not be empty"),
-    ("worker", ["--app", "good_app"], {"TASKKIT_DATABASE_URL": "postgresql://x/y"}, "TASKKIT_DATABASE_URL"),
     ("worker", ["--app", "good_app"], {"TASKKIT_DATABASE_URL": "mysql://u:secret@127.0.0.1:1/x"}, "127.0.0.1:1/x"),
     ("worker", [], {"TASKKIT_WORKER_PROCESES": "3"}, "TASKKIT_WORKER_PROCESES"),
     ("scheduler", [], {"TASKKIT_REDIS_URL": "http://x"}, "TASKKIT_REDIS_URL"),
-    ("scheduler", [], {"TASKKIT_DATABASE_URL": "mysql://u:secret@127.0.0.1:1/x"}, "127.0.0.1:1/x"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("role", "arguments", "environment", "told"), CASES, ids=[str(n) for n in range(len(CASES))])
-def test_what_is_wrong_is_told_in_one_line(
+@pytest.mark.parametrize(("role", "arguments", "environment", "told"), UNSTARTABLE, ids=range(len(UNSTARTABLE)))
+def test_a_process_that_cannot_start_ends_with_2(
     folder: Path, role: str, arguments: list[str], environment: dict[str, str], told: str
 ) -> None:
     done = subprocess.run(
@@ -67,4 +96,4 @@ def test_what_is_wrong_is_told_in_one_line(
     assert line.startswith("taskkit: ")
     assert told in line
     assert "secret" not in line
-    assert not (folder / ".taskkit").exists() or environment == {}
+    assert not (folder / ".taskkit").exists()

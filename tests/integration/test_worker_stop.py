@@ -1,4 +1,4 @@
-"""WORK-01: SIGTERM while tasks run, wait and arrive; what was not finished goes back, uncounted."""
+"""SIGTERM while tasks run, wait and arrive; what was not finished goes back, uncounted."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taskkit.model import DeadMessage, Message
@@ -139,16 +139,57 @@ json_values = st.recursive(
 fields = st.sampled_from(["task_id", "task_code", "attempt", "dispatched_at", "x"])
 
 
-@given(st.dictionaries(fields, json_values))
-def test_only_the_right_types_are_read(value: dict[str, object]) -> None:
+def is_whole(value: object, most: int) -> bool:
+    return type(value) is int and 0 < value <= most
+
+
+def is_json(value: object) -> bool:
+    """Whether JSON has this value: it has no NaN and no infinity, and text is without lone surrogates."""
     try:
-        message = decode(json.dumps(value).encode())
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except ValueError:
+        return False
+    return True
+
+
+def fits(value: dict[str, object]) -> bool:
+    """Whether these are the types of a message: what ``decode`` is to read, and nothing else."""
+    attempt = value.get("attempt")
+    at = value.get("dispatched_at", "")
+    return (
+        is_json(value)
+        and is_whole(value.get("task_id"), MAX_ID)
+        and isinstance(value.get("task_code", ""), str)
+        and (attempt is None or is_whole(attempt, 2**31 - 1))
+        and at in ("", AT)
+    )
+
+
+messages = st.fixed_dictionaries(
+    {"task_id": st.integers(-1, 3) | st.just(MAX_ID) | json_values},
+    optional={
+        "task_code": st.just("mail") | json_values,
+        "attempt": st.integers(-1, 3) | json_values,
+        "dispatched_at": st.just(AT) | st.just("") | json_values,
+        "x": json_values,
+    },
+)
+
+
+@given(st.dictionaries(fields, json_values) | messages)
+@example({"task_id": 1, "attempt": None, "x": [1.5, None, {}]})
+@example({"task_id": MAX_ID, "task_code": "mail", "attempt": 2, "dispatched_at": AT})
+def test_only_the_right_types_are_read(value: dict[str, object]) -> None:
+    raw = json.dumps(value).encode()
+    if not fits(value):
+        with pytest.raises(ValueError, match="."):
+            decode(raw)
         return
-    assert type(message.task_id) is int
-    assert 0 < message.task_id <= MAX_ID
+    message = decode(raw)
     assert message.task_id == value["task_id"]
-    assert message.attempt is None or (type(message.attempt) is int and message.attempt > 0)
+    assert message.attempt == value.get("attempt")
+    assert message.task_code == value.get("task_code", "")
+    assert message.dispatched_at == value.get("dispatched_at", "")
 
 
 @given(

@@ -273,7 +273,7 @@ def test_a_terminal_gets_pretty_lines_and_a_pipe_gets_json(monkeypatch: pytest.M
         log.warning("evil \x1b[2J\r name\nnext", extra={"queue": "mail"})
     text = stream.getvalue()
     assert "\x1b[33mWARNING" in text
-    assert "evil \\x1b[2J\\x0d name\\nnext" in text
+    assert "evil \\x1b[2J\\r name\\nnext" in text
     assert "task_id=7 queue=mail [taskkit.worker]" in text
     configure(Settings.load({}, log_format="json"), role="x", stream=stream)
     log.info("x")

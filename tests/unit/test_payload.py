@@ -1,4 +1,4 @@
-"""Payloads: plain JSON passes unchanged, everything else is refused with its path (PAY-01, PAY-02)."""
+"""Payloads: plain JSON passes unchanged, everything else is refused with its path."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_the_first_occurrence_is_strictly_in_the_future() -> None:
         ("once", "10:01", "10:01", "10:01:59", "10:02", []),
         # it ended exactly when the next was due: that one passed while it ran
         ("once", "10:01", "10:01", "10:02", "10:03", ["10:02"]),
-        # SCHED-10 c: 70 s on a grid of 60 s; never two at once, the skipped one is recorded, the grid stays
+        # 70 s on a grid of 60 s; never two at once, the skipped one is recorded, the grid stays
         ("once", "10:02", "10:02", "10:03:10", "10:04", ["10:03"]),
         ("once", "10:04", "10:04", "10:05:10", "10:06", ["10:05"]),
         ("skip", "10:02", "10:02", "10:05:30", "10:06", ["10:03", "10:04", "10:05"]),
@@ -78,7 +78,7 @@ def test_what_follows_a_run(
 
 
 def test_the_run_time_and_a_run_by_hand_never_shift_the_rhythm() -> None:
-    """SCHED-10 a: anchored at 02:02:00, 1.2 s each, a run by hand at 02:30:17: the 60th is at 03:02:00."""
+    """Anchored at 02:02:00, 1.2 s each, a run by hand at 02:30:17: the 60th is at 03:02:00."""
     occurrence, fired = at("02:02"), 0
     while fired < 60:
         up = after_run(MINUTELY, "once", occurrence, occurrence, occurrence + timedelta(seconds=1.2))
@@ -91,7 +91,7 @@ def test_the_run_time_and_a_run_by_hand_never_shift_the_rhythm() -> None:
 
 
 def test_six_hours_of_downtime_cost_360_fires_and_give_one_run_and_359_skipped() -> None:
-    """SCHED-05, job A: down 10:00:30 to 16:00:30."""
+    """A minutely job, down from 10:00:30 to 16:00:30."""
     up = catch_up(MINUTELY, "once", at("10:01"), at("16:00:30"), GRACE)
     assert up is not None
     assert (up.occurrence_at, up.next_fire_at) == (at("16:00"), at("16:01"))
@@ -103,7 +103,6 @@ def test_six_hours_of_downtime_cost_360_fires_and_give_one_run_and_359_skipped()
 
 
 def test_a_daily_job_that_was_due_in_the_downtime_runs_once_and_late() -> None:
-    """SCHED-05, job B and the other 40."""
     assert catch_up(NOON, "once", at("12:00"), at("16:00:30"), GRACE) is None
     assert after_run(NOON, "once", at("12:00"), at("16:00:31"), at("16:00:40")).occurrence_at == at(
         "12:00", 2
@@ -111,7 +110,7 @@ def test_a_daily_job_that_was_due_in_the_downtime_runs_once_and_late() -> None:
 
 
 def test_without_catch_up_nothing_runs_late_and_the_next_is_in_the_future() -> None:
-    """SCHED-05, catch-up off."""
+    """Misfire policy skip, after the same downtime."""
     up = catch_up(MINUTELY, "skip", at("10:01"), at("16:00:30"), GRACE)
     assert up is not None
     assert (up.occurrence_at, len(up.passed), up.reason) == (at("16:01"), 360, "misfire policy skip")

@@ -166,7 +166,7 @@ def run_until_given_up(most: int, policy: RetryPolicy) -> tuple[list[float], Ver
     [(0, [0]), (1, [0, 5]), (3, [0, 5, 35, 155]), (5, [0, 5, 35, 155, 275, 395])],
 )
 def test_a_task_that_always_fails_starts_after_5_30_and_120_seconds(most: int, starts: list[float]) -> None:
-    """WORK-12: the last delay repeats; 3 retries are 4 starts and a retry_count of 3."""
+    """The last delay repeats; 3 retries are 4 starts and a retry_count of 3."""
     found, verdict = run_until_given_up(most, RetryPolicy(jitter=0))
     assert (found, verdict.move, verdict.retry_count) == (starts, Move.EXHAUST, most)
 

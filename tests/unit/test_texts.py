@@ -27,7 +27,7 @@ def test_what_fits_is_left_alone(trim: Callable[[str, int], str], text: str) -> 
     ids=["ascii", "emoji", "chinese", "accents", "mixed"],
 )
 def test_what_does_not_fit_a_text_column_is_cut_at_a_character_with_a_mark(text: str) -> None:
-    """SQL-05: 65,535 bytes, whatever the alphabet."""
+    """65,535 bytes, whatever the alphabet."""
     short = cut(text, TEXT_BYTES)
     assert TEXT_BYTES - 4 < len(short.encode()) <= TEXT_BYTES
     assert short.endswith(f"… [cut, {len(text.encode())} bytes in all]")

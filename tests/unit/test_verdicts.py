@@ -1,4 +1,4 @@
-"""What follows the end of an attempt: WORK-12's arithmetic, and the words for deaths."""
+"""What follows the end of an attempt: the arithmetic of retries, and the words for deaths."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def flaky(chance: float = 0.5) -> str:
 
 @kit.task("slow", timeout=60)
 def slow(seconds: float = 10) -> None:
-    """Take a while, and say how far it is; kill its worker meanwhile and see what happens to the task."""
+    """Take a while, and say how far it is; stop ``taskkit up`` meanwhile: the task is handed back and runs again."""
     run = current_run()
     for step in range(100):
         time.sleep(seconds / 100)

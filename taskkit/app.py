@@ -55,11 +55,16 @@ def _kit(name: str, module: object, attribute: str) -> Taskkit:
     if isinstance(found, Taskkit):
         return found
     kits = [key for key, value in vars(module).items() if isinstance(value, Taskkit)]
-    what = "has no such name" if found is None else f"is a {type(found).__name__}, not a Taskkit"
+    here = name.partition(":")[0]
+    what = (
+        f"the module {here} has no {attribute!r}"
+        if found is None
+        else f"{attribute!r} in {here} is a {type(found).__name__}, not a Taskkit"
+    )
     hint = suggest(attribute, kits) or (
         f"; it has {', '.join(kits)}" if kits else "; write kit = Taskkit() in it"
     )
-    raise AppError(f"--app {name}: {attribute!r} {what}{hint}")
+    raise AppError(f"--app {name}: {what}{hint}")
 
 
 def _told(error: BaseException) -> str:

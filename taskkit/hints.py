@@ -12,8 +12,16 @@ LONGEST = 64
 def closest(wrong: str, right: Iterable[str]) -> str | None:
     """The known word that looks most like ``wrong``, whatever its case; None when none does."""
     known = {word.lower(): word for word in sorted(right)}
-    close = get_close_matches(wrong[:LONGEST].strip().lower(), known, n=1)
+    looked = wrong[:LONGEST].strip().lower()
+    short = [word for word in known if len(looked) > 1 and _abbreviates(looked, word)]
+    close = get_close_matches(looked, known, n=1, cutoff=0.8) or short or get_close_matches(looked, known, n=1)
     return known[close[0]] if close else None
+
+
+def _abbreviates(short: str, word: str) -> bool:
+    """``cmd`` for ``command``: the same ends, and its letters stand in the word in this order."""
+    rest = iter(word)
+    return short[0] == word[:1] and short[-1] == word[-1:] and all(letter in rest for letter in short)
 
 
 def suggest(wrong: str, right: Iterable[str]) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from taskkit.errors import BrokerUnavailable, NotFound, ResultTimeout, TaskCancelled, TaskFailed
+from taskkit.errors import BrokerUnavailable, NotFound, ResultTimeout, StoreError, TaskCancelled, TaskFailed
+from taskkit.model import FRESH_S
 from taskkit.operations import Operations
 from taskkit.producer import Producer
 from taskkit.registry import Handler, HandlerOptions, Hook, Registry
@@ -150,8 +151,9 @@ class Taskkit:
                 return value
             left = pause if deadline is None else min(pause, deadline - time.monotonic())
             if left <= 0:
+                why = self._nobody() if timeout else ""
                 raise ResultTimeout(
-                    f"task {task_id} had not ended after {timeout} s; `taskkit tasks show {task_id}`"
+                    f"task {task_id} had not ended after {timeout} s{why}; `taskkit tasks show {task_id}`"
                 )
             time.sleep(left)
             pause = min(0.25, pause * 1.5)
@@ -188,6 +190,22 @@ class Taskkit:
         from taskkit.results import decode_result
 
         return True, decode_result(task_id, result)
+
+    def _nobody(self) -> str:
+        """Which kind of process nobody runs, for the sentence about a result that did not come."""
+        try:
+            nodes = {
+                "scheduler": self.center.nodes.schedulers(),
+                "worker": self.center.nodes.workers(),
+            }
+        except StoreError:
+            return ""
+        missing = [
+            role
+            for role, known in nodes.items()
+            if not any((node["heartbeat_age_s"] or 0.0) <= FRESH_S for node in known)
+        ]
+        return f": no {' and no '.join(missing)} is alive, `taskkit up` starts them" if missing else ""
 
     def _enqueue(self, code: str, payload: dict[str, Any], **options: Any) -> int:
         return self.producer.enqueue(code, payload, **options)

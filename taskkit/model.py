@@ -8,6 +8,8 @@ from typing import Any
 
 from taskkit.states import Move, Outcome, Status, TaskType
 
+FRESH_S = 15.0
+"""Seconds after which a node whose heartbeat was not renewed looks dead."""
 PRIORITIES = range(10)
 """0 is the highest, 9 the lowest, 5 the usual one."""
 

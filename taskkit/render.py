@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-WIDTH = 80
-"""Columns of a page that is not a terminal, unless COLUMNS says otherwise."""
+WIDE = 100_000
+"""Columns of a page that is not a terminal, unless COLUMNS says otherwise: programs want nothing wrapped."""
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 _STYLES = {
     "success": "green",
@@ -119,7 +119,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """A rich console for a stream (stdout by default): no colours, and 80 columns, when it is not a terminal."""
+    """A rich console for a stream (stdout by default): no colours, and as wide as need be, when it is not a terminal."""
     from rich.console import Console
 
     target = stream or sys.stdout
@@ -129,8 +129,8 @@ def console(stream: TextIO | None = None) -> Console:
 
 def _columns() -> int:
     with contextlib.suppress(ValueError):
-        return max(40, int(os.environ.get("COLUMNS", WIDTH)))
-    return WIDTH
+        return max(40, int(os.environ.get("COLUMNS", WIDE)))
+    return WIDE
 
 
 def table(
@@ -138,7 +138,8 @@ def table(
 ) -> Table:
     """A table of plain cells; a column whose name starts with ``>`` is set right.
 
-    Cells wrap where the page is narrow, except in the columns named in ``keep``, which stay whole.
+    Where the page is narrow, cells wrap between words, those of the columns named in ``keep`` last; a word is cut
+    only where the words alone are too wide.
     """
     from rich import box
     from rich.table import Table
@@ -160,6 +161,42 @@ def table(
     for row in rows:
         made.add_row(*map(_cell, row))
     return made
+
+
+def _fit(page: Console, thing: object) -> None:
+    """Give the columns of a table that is too wide their longest word, and what is left to the neediest last."""
+    from rich.table import Table
+
+    if not isinstance(thing, Table) or thing.box is None or not thing.columns:
+        return
+    texts = [[str(column.header), *map(str, column.cells)] for column in thing.columns]
+    whole = [_longest(column, "\n") for column in texts]
+    room = page.width - 2 * len(whole) + 1
+    if sum(whole) <= room:
+        return
+    words = [_longest(column, None) for column in texts]
+    kept = [full if column.no_wrap else word for column, full, word in zip(thing.columns, whole, words, strict=True)]
+    widths = _shared(whole, kept if sum(kept) <= room else words, room)
+    for column, width in zip(thing.columns, widths, strict=True):
+        column.width, column.no_wrap = width, False
+
+
+def _longest(cells: Sequence[str], separator: str | None) -> int:
+    from rich.cells import cell_len
+
+    return max((cell_len(part) for cell in cells for part in cell.split(separator)), default=1) or 1
+
+
+def _shared(whole: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths that fill ``room``: at least ``least`` where that fits, the smallest wishes first; else the widest give way."""
+    widths = list(least)
+    while sum(widths) > room and max(widths) > 1:
+        widest = sorted(set(widths))[-2:]
+        index = widths.index(widest[-1])
+        widths[index] -= max(1, min(sum(widths) - room, widest[-1] - widest[0]))
+    for index in sorted(range(len(widths)), key=lambda i: whole[i] - widths[i]):
+        widths[index] += max(0, min(whole[index] - widths[index], room - sum(widths)))
+    return widths
 
 
 def _cell(value: object) -> Any:
@@ -188,6 +225,7 @@ def show(*things: object, stream: TextIO | None = None) -> None:
     page = console(stream)
     with page.capture() as caught:
         for thing in things:
+            _fit(page, thing)
             page.print(
                 plain(thing, lines=True) if isinstance(thing, str) else thing,
                 soft_wrap=isinstance(thing, str),

@@ -10,9 +10,13 @@ import socket
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 from taskkit.clock import monotonic
 from taskkit.errors import TaskkitError
+
+if TYPE_CHECKING:
+    import click
 
 log = logging.getLogger("taskkit.service")
 LONGEST_PAUSE = 5.0
@@ -127,3 +131,27 @@ def exit_with(error: TaskkitError) -> int:
 
     print(f"taskkit: {' '.join(str(error).split())}", file=sys.stderr)
     return 2
+
+
+def program(command: click.Command, name: str) -> NoReturn:
+    """Run a process's command; what is wrong with its options is one line and the exit code 2."""
+    import sys
+
+    import click
+
+    try:
+        code = command.main(prog_name=name, standalone_mode=False)
+    except click.ClickException as error:
+        print(f"taskkit: {usage(error)}", file=sys.stderr)
+        code = 2
+    except click.Abort:
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def usage(error: click.ClickException) -> str:
+    """click's sentence in our form, with the command whose help has the answer."""
+    text = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    hint = f"; see `{context.command_path} --help`" if context is not None else ""
+    return text[:1].lower() + text[1:] + hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -11,7 +12,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from taskkit.errors import InputError, PayloadError
+from taskkit.hints import suggest
 
+MISSING = re.compile(r"missing a required (?:keyword-only )?argument: (.+)")
 PLAIN = {str, int, float, bool, type(None), list, dict, Any}
 CONTAINERS = {list, dict, Union, types.UnionType}
 
@@ -37,13 +40,23 @@ class Parameters:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise PayloadError("payload", f"does not fit {self}: {error}") from None
+            raise PayloadError("payload", self._misfit(str(error), kwargs)) from None
         arguments = dict(bound.arguments)
         for parameter in self._signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
                 arguments.update(arguments.pop(parameter.name, {}))
         self.check_types(arguments)
         return arguments
+
+    def _misfit(self, problem: str, given: Mapping[str, Any]) -> str:
+        """What is wrong with the names; the unknown one first, for that is usually the missing one misspelt."""
+        names = [p.name for p in self._signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        unknown = next((name for name in given if name not in names), None)
+        if unknown is not None and len(names) == len(self._signature.parameters):
+            problem = f"there is no argument {unknown!r}{suggest(unknown, names)}"
+        elif missing := MISSING.fullmatch(problem):
+            problem = f"the argument {missing[1]} is missing"
+        return f"does not fit {self._code}: {problem}; it takes {', '.join(names) or 'none'}"
 
     def check_types(self, arguments: Mapping[str, Any]) -> None:
         """Raise PayloadError at the first argument that is not of its parameter's plain type."""
@@ -56,7 +69,7 @@ class Parameters:
             except msgspec.ValidationError as error:
                 told = str(error)
                 raise PayloadError(
-                    "payload", f"$.{name} does not fit {self}: {told[0].lower()}{told[1:]}"
+                    "payload", f"$.{name} does not fit {self._code}: {told[0].lower()}{told[1:]}"
                 ) from None
 
     @cached_property

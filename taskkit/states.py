@@ -122,13 +122,22 @@ def target(move: Move) -> Status:
     return MOVES[move][1]
 
 
+WORDS = {Move.HOLD: "pause", Move.RELEASE: "resume", Move.GIVE_UP: "give up", Move.RUN_NOW: "run now"}
+"""Moves as persons know them, where that is another word."""
+
+
+def word(move: Move) -> str:
+    """A move as a sentence says it: ``pause`` for a hold."""
+    return WORDS.get(move, move.value.replace("_", " "))
+
+
 def check(move: Move, status: int, story: str) -> Status:
     """Return where ``move`` leads from ``status``, or raise IllegalMove telling the task's ``story``."""
     allowed, to = MOVES[move]
     if status not in allowed:
         names = ", ".join(sorted(s.label for s in allowed))
         raise IllegalMove(
-            f"{story}: cannot {move.value.replace('_', ' ')} a task that is {Status(status).label}; "
+            f"{story}: cannot {word(move)} a task that is {Status(status).label}; "
             f"that needs one that is {names}"
         )
     return to

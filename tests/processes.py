@@ -32,7 +32,9 @@ APP = "tests.sample_app:kit"
 class Process:
     """One ``python -m taskkit.<role>``, its log lines and its row."""
 
-    def __init__(self, home: Installation, role: str, arguments: Sequence[str], extra: dict[str, str]) -> None:
+    def __init__(
+        self, home: Installation, role: str, arguments: Sequence[str], extra: dict[str, str]
+    ) -> None:
         self.home, self.role = home, role
         number = len(home.processes)
         self.out, self.err = home.folder / f"{role}-{number}.out", home.folder / f"{role}-{number}.err"
@@ -74,13 +76,13 @@ class Process:
     def lines(self, **wanted: Any) -> list[dict[str, Any]]:
         """Its log lines, all of which must be JSON, whose fields are as wanted."""
         text = self.out.read_text()
-        lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        lines = [json.loads(line) for line in text.split("\n")[:-1]]
         return [line for line in lines if wanted.items() <= line.items()]
 
     def family(self) -> list[psutil.Process]:
         """All its descendants."""
         with contextlib.suppress(psutil.NoSuchProcess):
-            return psutil.Process(self.pid).children(recursive=True)
+            return list(psutil.Process(self.pid).children(recursive=True))
         return []
 
     def children(self) -> list[int]:
@@ -91,8 +93,10 @@ class Process:
     @property
     def nursery(self) -> int:
         """The pid of a worker's nursery."""
-        found = [p.pid for p in psutil.Process(self.pid).children() if "taskkit.worker.nursery" in p.cmdline()]
-        return found[-1]
+        found = [
+            p.pid for p in psutil.Process(self.pid).children() if "taskkit.worker.nursery" in p.cmdline()
+        ]
+        return int(found[-1])
 
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
@@ -228,9 +232,12 @@ class Stack:
 
     def push(self, queue: str, *messages: bytes | Message) -> None:
         """Push into a list by hand, in order."""
-        assert isinstance(found := self.queue, RedisQueue)
+        found = self.queue
+        assert isinstance(found, RedisQueue)
         raws = [codec.encode(one) if isinstance(one, Message) else one for one in messages]
-        with redis.Redis.from_url(self.home.settings.redis_url or Embedded(self.home.settings.home).url()) as client:
+        with redis.Redis.from_url(
+            self.home.settings.redis_url or Embedded(self.home.settings.home).url()
+        ) as client:
             client.rpush(found.keys.list(ListName(queue)), *raws)
 
     def deliver(self, task_id: int) -> None:
@@ -244,7 +251,10 @@ def on_servers(folder: Path, database: str, broker: str, **environment: Any) -> 
     """An installation in a fresh database of a server and under a key prefix of its own."""
     with fresh_database(database) as url:
         settings = Settings(
-            home=folder / "home", database_url=url, redis_url=broker, key_prefix=f"i{os.getpid()}-{folder.name}:"
+            home=folder / "home",
+            database_url=url,
+            redis_url=broker,
+            key_prefix=f"i{os.getpid()}-{folder.name}:",
         )
         with Installation(folder, settings=settings, **environment) as home:
             yield home

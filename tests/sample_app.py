@@ -7,9 +7,7 @@ import collections
 import itertools
 import logging
 import os
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ from typing import Any, NoReturn
 
 from taskkit import NeverRetry, RetryLater, RunContext, Taskkit, current_run
 from taskkit.errors import InputError
+from tests.sample_ends import ODD
 
 kit = Taskkit()
 log = logging.getLogger("sample")
@@ -208,7 +207,7 @@ def swallow(path: str) -> str:
 @kit.task("spawn")
 def spawn(path: str, wait: bool = True) -> None:
     """A shell with a child of its own, which keeps stdout open."""
-    process = subprocess.Popen(["sh", "-c", "sleep 1000 & echo $! >> \"$0\"; wait", path])
+    process = subprocess.Popen(["sh", "-c", 'sleep 1000 & echo $! >> "$0"; wait', path])
     note(path, process.pid)
     wait_for(lambda: len(Path(path).read_text().split()) >= 2)
     if wait:
@@ -218,60 +217,6 @@ def spawn(path: str, wait: bool = True) -> None:
 @kit.task("whoami")
 def whoami() -> int:
     return os.getpid()
-
-
-def _self_kill(number: int) -> NoReturn:
-    os.kill(os.getpid(), number)
-    time.sleep(60)
-    raise AssertionError("unreachable")
-
-
-class Locked(Exception):
-    def __init__(self) -> None:
-        super().__init__("holds a lock")
-        self.lock = threading.Lock()
-
-
-class Demanding(Exception):
-    def __init__(self, one: int, *, two: int) -> None:
-        super().__init__(f"needs {one} and {two}")
-
-
-class Mute(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
-def _raise(error: BaseException) -> NoReturn:
-    raise error
-
-
-def _endless(n: int = 0) -> int:
-    return _endless(n + 1) + 1
-
-
-ODD: dict[str, Callable[[], Any]] = {
-    "exit_0": lambda: sys.exit(0),
-    "exit_none": lambda: sys.exit(),
-    "exit_3": lambda: sys.exit(3),
-    "exit_text": lambda: sys.exit("out of paper"),
-    "interrupt": lambda: _raise(KeyboardInterrupt()),
-    "generator_exit": lambda: _raise(GeneratorExit()),
-    "base": lambda: _raise(BaseException("x")),
-    "os_exit_0": lambda: os._exit(0),
-    "os_exit_7": lambda: os._exit(7),
-    "locked": lambda: _raise(Locked()),
-    "demanding": lambda: _raise(Demanding(1, two=2)),
-    "mute": lambda: _raise(Mute()),
-    "group": lambda: _raise(BaseExceptionGroup("both", [ValueError("one"), KeyboardInterrupt("two")])),
-    "bytes": lambda: _raise(ValueError(b"caf\xe9".decode("utf-8", "surrogateescape"))),
-    "nul": lambda: _raise(ValueError("a\0b")),
-    "silent": lambda: _raise(ValueError()),
-    "long": lambda: _raise(ValueError("😀" * 16_384)),
-    "recursion": _endless,
-    "segfault": lambda: _self_kill(signal.SIGSEGV),
-    "killed": lambda: _self_kill(signal.SIGKILL),
-}
 
 
 @kit.task("odd", max_retry=0)
@@ -308,7 +253,8 @@ def follow(path: str) -> list[int]:
 def follow_in_threads(path: str, n: int = 4) -> list[int]:
     found: list[int] = []
     threads = [
-        threading.Thread(target=lambda i=i: found.append(mark.enqueue(path=path, text=str(i)))) for i in range(n)
+        threading.Thread(target=lambda i=i: found.append(mark.enqueue(path=path, text=str(i))))
+        for i in range(n)
     ]
     for thread in threads:
         thread.start()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.conftest import EXTERNAL_DATABASE
 from tests.processes import Installation, Stack, on_servers
 from tests.servers import MariaDB, Valkey
 
-SHARED = {
+SHARED: dict[str, Any] = {
     "worker_processes": 2,
     "worker_threads": 4,
     "worker_kill_grace_s": 0.5,

@@ -70,6 +70,23 @@ class Database:
     def __repr__(self) -> str:
         return f"<Database {self.url.render_as_string(hide_password=True)}>"
 
+    @property
+    def absent(self) -> bool:
+        """Whether this is an SQLite file that is not there yet; connecting would make it."""
+        return self._file is not None and not self._file.exists()
+
+    def make_folder(self) -> None:
+        """Make the folder of an SQLite file, which only an upgrade may do."""
+        if self._file is not None:
+            _make_folder(self._file.parent)
+
+    @property
+    def _file(self) -> Path | None:
+        """The SQLite file; None for a server or for memory."""
+        name = self.url.database
+        named = self.sqlite and name and name != ":memory:" and not name.startswith("file:")
+        return Path(str(name)) if named else None
+
     def text(self, template: str) -> sa.TextClause:
         """The statement of ``template`` in this dialect; ``:ids`` and other plural names take lists."""
         found = self._texts.get(template)
@@ -179,8 +196,6 @@ class Database:
 
     def _sqlite_engine(self, pool_size: int) -> Engine:
         memory = self.url.database in {None, "", ":memory:"}
-        if not memory:
-            _make_folder(Path(str(self.url.database)).parent)
         options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {"pool_size": pool_size}
         engine = sa.create_engine(
             self.url,

@@ -11,7 +11,7 @@ from taskkit.center.database import Database
 from taskkit.center.statements import people as sql
 from taskkit.errors import IllegalMove, KeyTaken, NotFound
 from taskkit.planning import first, schedule_of, within
-from taskkit.states import Move, Status, TaskType, check, sources, target
+from taskkit.states import Move, Status, TaskType, check, sources, target, word
 from taskkit.texts import encodable
 
 
@@ -94,7 +94,7 @@ class PeopleDesk:
         text, parameters = self.database.text(sql.HOLDER_OF_KEY), {"key": key}
         holder = self.database.read(lambda c: c.execute(text, parameters).scalar())
         return KeyTaken(
-            f"task {task_id} cannot {move.value.replace('_', ' ')}: its unique_key {key!r} is held by "
+            f"task {task_id} cannot {word(move)}: its unique_key {key!r} is held by "
             f"{'another live task' if holder is None else f'task {holder}'}",
             holder,
         )

@@ -70,6 +70,11 @@ class ReadDesk:
         template = sql.TASKS.replace("{filters}", filters)
         return [self._task(row) for row in self._rows(template, **parameters)]
 
+    def live(self, prefix: str, limit: int = 20_000) -> list[Task]:
+        """The live tasks whose ``unique_key`` begins with ``prefix``, by key."""
+        high = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        return [self._task(row) for row in self._rows(sql.LIVE_BY_KEY, low=prefix, high=high, n=limit)]
+
     def runs(self, ids: Sequence[int]) -> list[Run]:
         """The runs of these tasks, by task and attempt."""
         if not ids:

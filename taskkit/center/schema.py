@@ -20,7 +20,7 @@ WAIT_S = 60
 
 def revision(database: Database) -> str | None:
     """The revision a database has; None when it has no schema of ours."""
-    return database.read(_revision)
+    return None if database.absent else database.read(_revision)
 
 
 def _revision(connection: sa.Connection) -> str | None:
@@ -50,6 +50,7 @@ def upgrade(database: Database) -> tuple[str | None, str]:
     before = revision(database)
     if before is not None and before >= HEAD:
         return before, before
+    database.make_folder()
     from alembic import command
     from alembic.config import Config
 

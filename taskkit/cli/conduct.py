@@ -84,21 +84,15 @@ def _explained(error: BaseException) -> int:
 
 def _message(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
-        return _usage(error)
+        from taskkit.service import usage
+
+        return usage(error)
     if isinstance(error, TaskkitError):
         return str(error) or type(error).__name__
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}"
     return f"unexpected {type(error).__name__}: {error}; run it again with {DEBUG}=1 for the traceback, and report it"
-
-
-def _usage(error: click.ClickException) -> str:
-    """click's sentence in our form, with the command whose help has the answer."""
-    text = error.format_message().strip().rstrip(".")
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    hint = f"; see `{context.command_path} --help`" if context else ""
-    return text[:1].lower() + text[1:] + hint
 
 
 def say(text: str) -> None:

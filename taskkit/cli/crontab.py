@@ -150,14 +150,14 @@ def _show(accounts: Sequence[Accounts]) -> None:
 
 
 def _table(lines: Sequence[Accounted]) -> object:
-    from taskkit.render import one_line, table
+    from taskkit.render import table
 
     rows = [
         (
             line.line,
             line.outcome(),
             line.expression or "-",
-            one_line(line.command or line.text, 100),
+            line.command_shown(100),
             line.next_shown() or "-",
         )
         for line in lines
@@ -187,6 +187,6 @@ def _counts(accounts: Sequence[Accounts]) -> str:
 
     counts = Counter(line.status for account in accounts for line in account.lines)
     total = sum(counts.values())
-    order = ("imported", "exists", "dry-run", "refused", "env", "comment", "blank")
+    order = ("imported", "would import", "exists", "refused", "env", "comment", "blank")
     parts = [f"{counts[status]} {status}" for status in order if counts[status]]
     return f"{total} lines in {len(accounts)} file{'s' if len(accounts) != 1 else ''}: {', '.join(parts) or 'none'}"

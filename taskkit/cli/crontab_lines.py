@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskkit.cli.cron import zulu
+from taskkit.cli.crontab_live import look, told_of
 from taskkit.errors import InputError, TaskkitError
 
 if TYPE_CHECKING:
     from taskkit.cli.front import Front
     from taskkit.crontab import Crontab, Job, Line
+    from taskkit.model import Task
 
 NEXT = 5
 LARGEST = 16 * 1024 * 1024
@@ -42,19 +44,29 @@ class Accounted:
     timezone: str | None = None
     user: str | None = None
     command: str | None = None
+    stdin: str | None = None
     task_id: int | None = None
     next: tuple[datetime, ...] = ()
     notes: tuple[str, ...] = ()
 
     def shape(self) -> dict[str, Any]:
         """For ``--json``."""
-        names = "line kind status reason expression timezone user command task_id text".split()
+        names = "line kind status reason expression timezone user command stdin task_id text".split()
         found = {name: getattr(self, name) for name in names}
         return found | {"next": [zulu(at) for at in self.next], "notes": list(self.notes)}
 
     def outcome(self) -> str:
         """In the table: what became of it, and as which task."""
         return f"{self.status} {self.task_id}" if self.task_id is not None else self.status
+
+    def command_shown(self, limit: int) -> str:
+        """The command on one line, with how much input it gets."""
+        from taskkit.render import one_line
+
+        if self.stdin is None:
+            return one_line(self.command or self.text, limit)
+        count = self.stdin.count("\n") or 1
+        return f"{one_line(self.command, limit)} < {count} line{'s' * (count > 1)} of input"
 
     def next_shown(self) -> str:
         """The next fire times in the line's own zone, one below the other."""
@@ -91,6 +103,7 @@ class Importer:
     def __init__(self, front: Front, options: TaskOptions, *, dry_run: bool) -> None:
         self.front, self.options, self.dry_run = front, options, dry_run
         self.now = datetime.now(UTC)
+        self.live = look(front)
 
     def take(self, line: Line, job: Job) -> Accounted:
         """What becomes of one job line."""
@@ -102,14 +115,28 @@ class Importer:
             "timezone": job.timezone,
             "user": job.user,
             "command": job.command,
-            "notes": job.notes,
+            "stdin": job.stdin,
+            "notes": (*job.notes, *filter(None, [self.live.twin(job)])),
         }
         try:
             told["next"] = tuple(job.upcoming(self.now, NEXT))
-            status, task_id = ("dry-run", None) if self.dry_run else self._write(job)
+            status, task = self._written(job)
         except InputError as problem:
             return Accounted(**told, status="refused", reason=str(problem))
-        return Accounted(**told, status=status, task_id=task_id)
+        if status == "exists" and task is not None:
+            told |= told_of(task, replace(job, notes=told["notes"]), self.options, self.now, NEXT)
+        return Accounted(**told, status=status, task_id=None if task is None else task.id)
+
+    def _written(self, job: Job) -> tuple[str, Task | None]:
+        """What became of a job, or would become of it, and its task."""
+        if known := self.live.by_key.get(job.unique_key):
+            return "exists", known
+        if self.dry_run:
+            return "would import", None
+        status, task_id = self._write(job)
+        task = self.front.kit.center.read.task(task_id)
+        self.live.take(task)
+        return status, task
 
     def _write(self, job: Job) -> tuple[str, int]:
         newest = self.front.newest_id()
@@ -129,6 +156,7 @@ def account_for(name: str, system: bool | None, zone: str, importer: Importer) -
     from taskkit.render import progress
 
     tab = read(decode(_bytes(name)), name="stdin" if name == "-" else name, system=system, timezone=zone)
+    importer.live.own = {job.unique_key for job in tab.jobs}
     lines = []
     with progress(name, len(tab)) as bar:
         for line in tab:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from taskkit.model import FRESH_S, Task
+
 if TYPE_CHECKING:
     from taskkit.center import TaskCenter
 
-FRESH_S = 15.0
-"""A heartbeat older than this counts as stopped."""
 START_ALL = "start one with `taskkit up`"
 
 
@@ -46,3 +46,16 @@ def nobody_runs(center: TaskCenter, queue: str) -> str:
             f"start one with `python -m taskkit.worker --app … --queue {queue}`"
         )
     return f"no worker is alive, so nothing will run it: {START_ALL}"
+
+
+def pulse(center: TaskCenter, task: Task) -> tuple[str, bool]:
+    """How the worker of a running task is, and whether it looks alive: ``last heard of 2.0 s ago``."""
+    from taskkit.render import duration
+
+    node = next((node for node in center.nodes.workers() if node["worker_id"] == task.worker_id), None)
+    if node is None:
+        return "gone: it has stopped", False
+    age = duration(node["heartbeat_age_s"] or 0.0)
+    if is_fresh(node):
+        return f"last heard of {age} ago", True
+    return f"last heard of {age} ago: it looks dead", False

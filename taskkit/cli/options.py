@@ -160,5 +160,16 @@ def _finite(text: str) -> float:
     return number
 
 
-SPAN, WHOLE_SPAN, INSTANT, STATUS, PAYLOAD = Span(), WholeSpan(), Instant(), StatusName(), Payload()
-TASK_ID = click.IntRange(1, LARGEST_ID)
+class TaskId(Kind):
+    """The number of a task."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip()
+        if text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= LARGEST_ID:
+            return int(text)
+        self.fail(f"{value!r} is no task id; write its number, as `taskkit tasks list` shows it", param, ctx)
+
+
+SPAN, WHOLE_SPAN, INSTANT, STATUS, PAYLOAD, TASK_ID = Span(), WholeSpan(), Instant(), StatusName(), Payload(), TaskId()

@@ -34,8 +34,27 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 }
 EPILOG = (
     "Settings come from the environment (TASKKIT_DATABASE_URL, TASKKIT_REDIS_URL, …) and from taskkit.toml. "
-    "Without any, everything lives in ./.taskkit: an SQLite file and a small server of its own."
+    "Without any, everything lives in ./.taskkit: an SQLite file and a small server of its own. "
+    "Tab completes commands, codes, queues, time zones and task ids: see `taskkit completion --help`."
 )
+
+
+ELSEWHERE = {
+    "worker": "; a worker alone is `python -m taskkit.worker`, everything together `taskkit up`",
+    "scheduler": "; a scheduler alone is `python -m taskkit.scheduler`, everything together `taskkit up`",
+    "watchdog": "; there is no watchdog yet; `taskkit up` starts a scheduler and a worker",
+    "start": "; did you mean `taskkit up`?",
+    "run": "; did you mean `taskkit up`, or `taskkit tasks run-now ID`?",
+}
+OF_TASKS = ("list", "show", "retry", "run-now", "pause", "resume", "give-up", "cancel")
+
+
+def _of_tasks(words: list[str]) -> str:
+    """What somebody meant who left out ``tasks``."""
+    if words[0] not in OF_TASKS:
+        return ""
+    given = [word for word in words[1:] if word.isdecimal()][:3]
+    return f"; did you mean `{' '.join(['taskkit tasks', words[0], *given])}`?"
 
 
 class LazyGroup(click.Group):
@@ -59,9 +78,8 @@ class LazyGroup(click.Group):
 
         name = args[0]
         if not name.startswith("-") and name not in self.list_commands(ctx) and not ctx.resilient_parsing:
-            raise click.UsageError(
-                f"there is no command {name!r}{suggest(name, self.list_commands(ctx))}", ctx
-            )
+            hint = ELSEWHERE.get(name) or _of_tasks(args) or suggest(name, self.list_commands(ctx))
+            raise click.UsageError(f"there is no command {name!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -40,6 +40,9 @@ class Wanted:
 def filters(command: C) -> C:
     """The options that choose tasks."""
     for option in (
+        click.option(
+            "--periodic/--not-periodic", default=None, help="Only periodic tasks, or only the others."
+        ),
         click.option("--queue", metavar="Q", help="Only of this queue."),
         click.option("--code", metavar="CODE", help="Only of this code."),
         click.option(

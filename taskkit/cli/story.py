@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 LATEST, NEXT, TOLD = 10, 5, 3
 LONGEST = 1000
+AGREE = 3
 WRITTEN_AHEAD = 1000
 """More occurrences than the planner writes ahead, so that the past ones behind them are read too."""
 
@@ -28,6 +30,7 @@ class Story:
     now: datetime
     past: list[Occurrence] = field(default_factory=list)
     coming: list[datetime] = field(default_factory=list)
+    pulse: str = ""
 
     def shape(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -68,7 +71,7 @@ class Story:
                 "cancel",
                 "asked for " + str(at(task.cancel_requested_at)) if task.cancel_requested_at else None,
             ),
-            ("payload", _bounded(task.payload)),
+            ("payload", _bounded(_spaced(task.payload))),
             ("schedule", f"{task.cron_expr}  {task.timezone}" if task.cron_expr else None),
             ("due", at(task.plan_next_run_at) if waits else None),
             ("queue", f"{task.queue}, priority {task.priority}"),
@@ -78,7 +81,7 @@ class Story:
             ("expires", at(task.expires_at)),
             ("dispatched", at(task.dispatched_at) if task.status is Status.DISPATCHED else None),
             ("claimed", at(task.claimed_at) if running else None),
-            ("worker", task.worker_id if running else None),
+            ("worker", f"{task.worker_id}, {self.pulse}" if running else None),
             ("progress", _progress(task) if running else None),
             ("last result", task.last_result if not self.runs else None),
             ("result", None if _output(task.result) else _bounded(_result(task))),
@@ -154,13 +157,27 @@ class Story:
 
 def read_story(center: TaskCenter, task_id: int) -> Story:
     """Read one task's story; raises NotFound."""
-    task = center.read.task(task_id)
-    runs, now = center.read.runs([task_id]), center.now()
+    from taskkit.cli.life import pulse
+
+    task, runs = _agreeing(center, task_id)
+    now = center.now()
+    heard = pulse(center, task)[0] if task.status is Status.RUNNING else ""
     if task.task_type is not TaskType.PERIODIC:
-        return Story(task, runs, now)
+        return Story(task, runs, now, pulse=heard)
     known = center.read.occurrences(task_id, WRITTEN_AHEAD)
     past = [one for one in known if one.planned_at <= now or one.state != "planned"]
-    return Story(task, runs, now, past, _coming(task, known, now))
+    return Story(task, runs, now, past, _coming(task, known, now), heard)
+
+
+def _agreeing(center: TaskCenter, task_id: int) -> tuple[Task, list[Run]]:
+    """A task and its runs, read again while the attempt that is under way in one has ended in the other."""
+    for _ in range(AGREE):
+        task = center.read.task(task_id)
+        runs = center.read.runs([task_id])
+        under_way = task.status in {Status.DISPATCHED, Status.RUNNING}
+        if not (under_way and any(run.attempt == task.attempt for run in runs)):
+            break
+    return task, runs
 
 
 def _coming(task: Task, known: list[Occurrence], now: datetime) -> list[datetime]:
@@ -188,6 +205,12 @@ def _calendar(task: Task, after: datetime, count: int) -> list[datetime]:
         return []
 
 
+def _spaced(text: str) -> str:
+    """JSON with blanks after its commas, where a narrow page wraps it."""
+    value = value_of(text)
+    return text if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _bounded(text: str | None) -> str | None:
     if text is None or len(text) <= LONGEST:
         return text
@@ -202,7 +225,7 @@ def _result(task: Task) -> str | None:
     if task.result is None or task.status is not Status.SUCCESS:
         return None
     value = value_of(task.result)
-    return value if isinstance(value, str) else task.result
+    return value if isinstance(value, str) else _spaced(task.result)
 
 
 def _output(result: str | None) -> str | None:

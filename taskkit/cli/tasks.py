@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from taskkit.cli.brief import doing, fires, last_words
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import TASK_ID, json_option
 from taskkit.cli.select import Wanted, filters, find
@@ -27,7 +28,6 @@ def command() -> None:
 
 @command.command(name="list")
 @filters
-@click.option("--periodic/--not-periodic", default=None, help="Only periodic tasks, or only the others.")
 @click.option(
     "--limit", type=click.IntRange(1, LONGEST), default=50, show_default=True, help="At most so many."
 )
@@ -67,12 +67,12 @@ def _table(tasks: list[Task]) -> object:
     rows = [
         (
             task.id,
-            task.task_code,
+            doing(task),
             task.status.label,
             _next(task),
             local(task.last_run_at),
             task.attempt,
-            one_line(_last(task), 80),
+            one_line(last_words(task), 80),
         )
         for task in tasks
     ]
@@ -88,32 +88,23 @@ def _next(task: Task) -> str:
     return distance(task.plan_next_run_at)
 
 
-def _last(task: Task) -> str:
-    if task.status is Status.HELD and task.held_reason:
-        return task.held_reason
-    if task.status is Status.RUNNING and task.progress is not None:
-        return f"{task.progress:.0%} {task.progress_text or ''}"
-    return task.last_result or "-"
-
-
 def _periodic_table(tasks: list[Task]) -> object:
     from taskkit.render import local, one_line, table
 
     rows = [
         (
             task.id,
-            task.task_code,
-            task.cron_expr,
-            task.timezone,
+            doing(task),
+            f"{task.cron_expr}  {task.timezone}",
             task.status.label,
-            local(task.plan_next_run_at),
+            local(task.plan_next_run_at if fires(task) else None),
             local(task.last_run_at),
-            one_line(_last(task), 60),
+            one_line(last_words(task), 60),
         )
         for task in tasks
         if task.task_type is TaskType.PERIODIC
     ]
-    columns = (">id", "code", "schedule", "zone", "status", "next", "last run", "last result")
+    columns = (">id", "code", "schedule", "status", "next", "last run", "last result")
     return table(columns, rows, keep=("id", "status"))
 
 

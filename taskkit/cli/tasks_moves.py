@@ -12,6 +12,7 @@ from taskkit.cli.conduct import Failed, say
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import json_option
 from taskkit.cli.select import Wanted, filters, find, ids
+from taskkit.cli.tasks_touch import Answer, ending_of, show_before, touched
 from taskkit.errors import DatabaseUnavailable, TaskkitError
 from taskkit.states import Status
 
@@ -71,26 +72,6 @@ MOVES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of the move for one task."""
-
-    id: int
-    status: Status | None
-    error: str = ""
-
-    def shape(self) -> dict[str, Any]:
-        """For ``--json``."""
-        known = self.status is not None
-        return {
-            "id": self.id,
-            "ok": known,
-            "status": int(self.status) if self.status is not None else None,
-            "status_name": self.status.label if self.status is not None else None,
-            "error": self.error or None,
-        }
-
-
 def move_command(move: PersonsMove) -> click.Command:
     """The click command of a move."""
 
@@ -121,7 +102,7 @@ def move_command(move: PersonsMove) -> click.Command:
         if dry_run:
             _preview(front, meant, as_json)
             return
-        if not ids and not yes and meant and not _agreed(move, len(meant)):
+        if not ids and not yes and meant and not _agreed(front, move, meant):
             say("nothing was done")
             raise Failed
         _tell(move, _moved(front, move, meant), as_json)
@@ -132,7 +113,7 @@ def move_command(move: PersonsMove) -> click.Command:
 def _meant(front: Front, ids: tuple[int, ...], wanted: Wanted) -> list[int]:
     if bool(ids) == wanted.given:
         raise click.UsageError(
-            "name tasks by their ids, or choose them with --status, --since, --code, --queue"
+            "name tasks by their ids, or choose them with --status, --since, --code, --queue, --periodic"
             + ("; not both" if ids else ""),
             click.get_current_context(),
         )
@@ -147,26 +128,21 @@ def _meant(front: Front, ids: tuple[int, ...], wanted: Wanted) -> list[int]:
 
 
 def _preview(front: Front, meant: list[int], as_json: bool) -> None:
-    from taskkit.render import one_line, show, table, to_json
+    from taskkit.render import show, to_json
 
     tasks = front.center.read.tasks(meant)
     if as_json:
         click.echo(to_json([{"id": task.id, "status_name": task.status.label} for task in tasks]))
         return
-    rows = [
-        (task.id, task.task_code, task.status.label, one_line(task.last_result or "-", 120)) for task in tasks
-    ]
-    show(
-        table((">id", "code", "status", "last result"), rows, keep=("id", "status")),
-        f"{len(tasks)} tasks; nothing was done",
-    )
+    show(touched(tasks), f"{len(tasks)} task{'s' if len(tasks) != 1 else ''}; nothing was done")
 
 
-def _agreed(move: PersonsMove, count: int) -> bool:
-    """A person is asked once; a script that names a selection means it."""
+def _agreed(front: Front, move: PersonsMove, meant: list[int]) -> bool:
+    """A person sees what is meant and is asked once; a script that names a selection means it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    return click.confirm(f"{move.name} {count} task{'s' if count > 1 else ''}?", err=True)
+    show_before(front.center.read.tasks(meant))
+    return click.confirm(f"{move.name} {len(meant)} task{'s' if len(meant) > 1 else ''}?", err=True)
 
 
 def _moved(front: Front, move: PersonsMove, meant: list[int]) -> list[Answer]:
@@ -183,7 +159,9 @@ def _moved(front: Front, move: PersonsMove, meant: list[int]) -> list[Answer]:
 
 def _one(front: Front, move: PersonsMove, task_id: int) -> Answer:
     try:
-        return Answer(task_id, getattr(front.kit.operations, move.verb)(task_id))
+        status = getattr(front.kit.operations, move.verb)(task_id)
+        asked = move.verb == "cancel" and status is Status.RUNNING
+        return Answer(task_id, status, note=ending_of(front.center, task_id) if asked else "")
     except DatabaseUnavailable:
         raise
     except TaskkitError as error:
@@ -200,15 +178,9 @@ def _tell(move: PersonsMove, answers: list[Answer], as_json: bool) -> None:
     else:
         for answer in answers:
             if not answer.error:
-                show(f"task {answer.id} {_done(move, answer)}")
+                show(f"task {answer.id} {answer.note or move.done}")
     refused = [answer for answer in answers if answer.error]
     for answer in refused:
         say(answer.error)
     if refused:
         raise Failed
-
-
-def _done(move: PersonsMove, answer: Answer) -> str:
-    if move.verb == "cancel" and answer.status is Status.RUNNING:
-        return "is running: its worker was told to end it"
-    return move.done

@@ -19,6 +19,8 @@ NO_REBOOT = (
 ITEM = re.compile(r"(\*|[0-9a-z]+)(?:-([0-9a-z]+))?(?:/([0-9]+))?", re.ASCII | re.IGNORECASE)
 BLANK = re.compile(r"[ \t]+")
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?", re.ASCII)
+FORMAT = re.compile(r"\bdate\b[^|;&]*\+\S*$")
+CLOSED_BY = {"'": "'", '"': '"', "`": "`", "(": ")"}
 ESCAPE = re.compile(r"\\([%\\])|%")
 
 
@@ -142,6 +144,23 @@ def split_input(text: str) -> tuple[str, str | None]:
     if not command.strip():
         raise Refused("no command before the '%', which starts its input")
     return command, _input(text[end + 1 :]) if end < len(text) else None
+
+
+def cut_short(command: str) -> bool:
+    """Whether a command that ends at a ``%`` looks as if that was not meant: ``date +``, an open quote or bracket."""
+    opened: list[str] = []
+    escaped = False
+    for letter in command:
+        inside = opened[-1] if opened else ""
+        if escaped or (letter == "\\" and inside != "'"):
+            escaped = not escaped
+        elif letter == inside:
+            opened.pop()
+        elif inside in {"'", '"'} and not (inside == '"' and letter in "(`"):
+            continue
+        elif letter in CLOSED_BY:
+            opened.append(CLOSED_BY[letter])
+    return bool(opened) or FORMAT.search(command) is not None
 
 
 def _input(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from taskkit.cron import parse
 from taskkit.crontab import detection
-from taskkit.crontab.entries import split_input, split_time, split_user
+from taskkit.crontab.entries import cut_short, split_input, split_time, split_user
 from taskkit.crontab.environment import job_environment, notes, setting
 from taskkit.crontab.lines import Crontab, Detected, Job, Line, Refused
 from taskkit.errors import CronError
@@ -31,6 +31,7 @@ CARRIAGE_RETURNS = (
     "lines end in CR LF, read as plain line ends: Debian's cron would hand the CR to the command"
 )
 BYTE_ORDER_MARK = "a byte order mark at the start was dropped: Debian's cron would refuse the file"
+PERCENT = r"an unescaped % ends the command, and what follows it is its input; where a % is meant, write \%"
 TOO_MANY_LINES = f"more than {MOST_LINES} lines: Debian's cron would refuse the file whole"
 UNSURE = "whether there is a user column is not certain ({}): say which it is if this is wrong"
 
@@ -148,7 +149,7 @@ class _Reader:
             stdin=stdin,
             env=environment,
             shell=environment["SHELL"],
-            notes=(*notes(self.settings), *filter(None, [self.about.get(number)])),
+            notes=(*notes(self.settings), *filter(None, [self.about.get(number), _percent(command, stdin)])),
             unique_key=self._key(expression, user or "", written.rstrip()),
         )
 
@@ -158,6 +159,10 @@ class _Reader:
         self.seen[digest] += 1
         stem = re.sub(r"[^A-Za-z0-9._-]", "_", self.file)[:40]
         return f"crontab:{stem}:{digest}" + (f":{self.seen[digest]}" if self.seen[digest] > 1 else "")
+
+
+def _percent(command: str, stdin: str | None) -> str | None:
+    return PERCENT if stdin is not None and cut_short(command) else None
 
 
 def _check_characters(line: str) -> None:

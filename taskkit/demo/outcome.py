@@ -47,13 +47,14 @@ class Seen:
 
 
 def look(center: TaskCenter, written: Sequence[Written], periodic: Sequence[Periodic]) -> Seen:
-    """Read everything about these tasks."""
+    """Read everything about these tasks: first the tasks, so that the runs of one that has ended are all there."""
     ids = [task_id for one in written for task_id in one.ids] + [one.id for one in periodic]
+    tasks = {task.id: task for task in center.read.tasks(ids)}
     runs: dict[int, list[Run]] = {task_id: [] for task_id in ids}
     for run in center.read.runs(ids):
         runs[run.task_id].append(run)
     return Seen(
-        {task.id: task for task in center.read.tasks(ids)},
+        tasks,
         runs,
         {one.id: center.read.occurrences(one.id, 1000) for one in periodic},
         center.now(),

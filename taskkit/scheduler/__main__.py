@@ -11,7 +11,7 @@ from taskkit import logs
 from taskkit.doors import embedded_tickers, join_queue, open_center, run_and_close
 from taskkit.errors import TaskkitError
 from taskkit.scheduler.process import SchedulerProcess
-from taskkit.service import Stop, exit_with
+from taskkit.service import Stop, exit_with, program
 from taskkit.settings import Settings
 
 
@@ -43,4 +43,4 @@ def run(config: Path | None, home: Path | None) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    program(main, "python -m taskkit.scheduler")

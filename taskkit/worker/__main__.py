@@ -13,7 +13,7 @@ from taskkit import logs
 from taskkit.doors import embedded_tickers, join_queue, open_center, run_and_close
 from taskkit.errors import TaskkitError
 from taskkit.names import check_name
-from taskkit.service import Stop, exit_with, node_id
+from taskkit.service import Stop, exit_with, node_id, program
 from taskkit.settings import Settings
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.process import WorkerProcess
@@ -99,4 +99,4 @@ def _queues(settings: Settings, asked: str | None, nursery: NurseryLink) -> list
 
 
 if __name__ == "__main__":
-    main()
+    program(main, "python -m taskkit.worker")

@@ -50,11 +50,12 @@ def shell(
 ) -> dict[str, Any]:
     """Run ``argv``, or ``command`` by ``shell -c``, and return exit_code, output, cut and runtime_ms.
 
-    ``env`` is added to the worker's environment without its TASKKIT_* (they hold passwords), or with ``clean_env`` to that of cron: HOME, LOGNAME, SHELL and
-    PATH=/usr/bin:/bin, with HOME as the folder to start in. ``user`` (needs a worker that is root, or that very
-    user) always starts from the clean one, so that the worker's secrets stay with the worker. ``expect`` lists the
-    exit codes that are a success, [0] by default, -15 meaning "killed by signal 15". Output is stdout and stderr
-    together, of which head and tail are kept when it is longer than ``output_limit`` bytes (as JSON).
+    ``env`` is added to the worker's environment without its TASKKIT_* (they hold passwords), or with ``clean_env``
+    to that of cron: HOME, LOGNAME, SHELL and PATH=/usr/bin:/bin, with HOME as the folder to start in. ``user``
+    (needs a worker that is root, or that very user) always starts from the clean one, so that the worker's secrets
+    stay with the worker. ``expect`` lists the exit codes that are a success, [0] by default, -15 meaning "killed by
+    signal 15". Output is stdout and stderr together, of which head and tail are kept when it is longer than
+    ``output_limit`` bytes (as JSON).
     """
     expected = _expected(expect)
     kept = Kept(checked_limit(output_limit))

@@ -184,3 +184,17 @@ def test_a_line_of_a_crontab_runs_as_under_cron() -> None:
     text = "GREETING='good  day'\n0 9 * * * cat; echo \"$GREETING\" \\%$PATH%one%two\n"
     (job,) = read(text, name="crontab", system=False, timezone="UTC").jobs
     assert shell(**job.payload)["output"] == "one\ntwo\ngood  day %/usr/bin:/bin\n"
+
+
+def test_a_program_gets_the_workers_environment_without_the_settings_and_their_passwords(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TASKKIT_DATABASE_URL", "mysql://taskkit:s3cret@db/x")
+    monkeypatch.setenv("TASKKIT_REDIS_URL", "redis://:s3cret@cache")
+    monkeypatch.setenv("SHOP_REGION", "eu")
+    output = str(shell(command="env")["output"])
+    assert "SHOP_REGION=eu" in output
+    assert "TASKKIT_" not in output
+    assert "s3cret" not in output
+    given = shell(command="echo $TASKKIT_HOME", env={"TASKKIT_HOME": "/srv/taskkit"})
+    assert given["output"] == "/srv/taskkit\n"

@@ -15,7 +15,8 @@ from tests.commands import cli, done, refused
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "shop" / "crontab"
 LINE_NAMES = {
-    "line", "kind", "status", "reason", "expression", "timezone", "user", "command", "task_id", "next", "notes",
+    "line", "kind", "status", "reason", "expression", "timezone", "user", "command", "stdin", "task_id", "next",
+    "notes",
 }  # fmt: skip
 TAB = """\
 # comment
@@ -84,8 +85,8 @@ def test_running_it_twice_adds_nothing(tab: Path) -> None:
 
 def test_a_dry_run_writes_nothing(tab: Path, tmp_path: Path) -> None:
     (found,) = accounts(tab, "--dry-run", code=1)
-    assert Counter(line["status"] for line in found["lines"])["dry-run"] == 3
-    assert all(len(line["next"]) == 5 for line in found["lines"] if line["status"] == "dry-run")
+    assert Counter(line["status"] for line in found["lines"])["would import"] == 3
+    assert all(len(line["next"]) == 5 for line in found["lines"] if line["status"] == "would import")
     assert [path.name for path in tmp_path.iterdir()] == ["tab"]
 
 
@@ -112,12 +113,56 @@ def test_options_for_all_tasks(tab: Path) -> None:
     assert (task["queue"], task["timeout"], task["max_retry"], task["misfire"]) == ("cron", 7200, 2, "skip")
 
 
-def test_the_page_for_people(tab: Path) -> None:
+def test_a_dry_run_says_what_is_there_already(tab: Path) -> None:
+    accounts(tab, code=1)
+    tab.write_text(TAB + "5 5 * * * echo new\n")
+    (found,) = accounts(tab, "--dry-run", code=1)
+    statuses = [line["status"] for line in found["lines"] if line["kind"] == "job"]
+    assert statuses == ["exists", "exists", "exists", "would import"]
+    assert [line["task_id"] for line in found["lines"] if line["kind"] == "job"] == [1, 2, 3, None]
+    assert len(done("tasks", "list", "--json").json) == 3
+
+
+def test_what_exists_shows_its_own_schedule_and_how_to_change_it(tab: Path) -> None:
+    accounts(tab, "--tz", "Asia/Shanghai", code=1)
+    for options in ((), ("--dry-run",)):
+        (found,) = accounts(tab, "--tz", "America/New_York", *options, code=1)
+        line = found["lines"][4]
+        assert (line["status"], line["timezone"]) == ("exists", "Asia/Shanghai")
+        after = parse_instant(done("tasks", "show", 2, "--json").json["created_at"])
+        times = parse("0 2 * * 1-5", "Asia/Shanghai").upcoming(after, 5)
+        assert [parse_instant(text) for text in line["next"]] == times
+        (note,) = [note for note in line["notes"] if "was left as it is" in note]
+        assert "zone Asia/Shanghai, not America/New_York" in note
+        assert "`taskkit tasks cancel 2` and import again" in note
+    (same,) = accounts(tab, "--tz", "Asia/Shanghai", code=1)
+    assert not any("left as it is" in note for line in same["lines"] for note in line["notes"])
+
+
+def test_a_job_that_another_source_has_is_named(tab: Path) -> None:
+    accounts(tab, code=1)
+    for options, status in ((("--dry-run",), "would import"), ((), "imported")):
+        (found,) = accounts("-", *options, stdin="*/5 * * * * echo five\n")
+        (line,) = found["lines"]
+        assert line["status"] == status
+        assert any("task 1, imported from another source (tab)" in note for note in line["notes"])
+    (other,) = accounts("-", stdin="*/6 * * * * echo five\n*/6 * * * * echo five\n")
+    assert not any("another source" in note for line in other["lines"] for note in line["notes"])
+
+
+def test_input_after_a_percent_sign_is_shown(tab: Path) -> None:
+    (found,) = accounts(tab, "--dry-run", code=1)
+    assert [line["stdin"] for line in found["lines"][4:6]] == ["with input\n", None]
+    assert 'echo "at two" | cat < 1 line of input' in cli("import-crontab", tab, "--dry-run").out
+
+
+def test_the_page_for_people(tab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     answer = cli("import-crontab", tab, "--dry-run", "--tz", "Asia/Shanghai")
     assert answer.code == 1
     assert answer.err == ""
     assert "user's crontab, no user column" in answer.out
-    assert "8 lines in 1 file: 3 dry-run, 2 refused, 1 env, 1 comment, 1 blank" in answer.out
+    assert "8 lines in 1 file: 3 would import, 2 refused, 1 env, 1 comment, 1 blank" in answer.out
     assert "- lines 4, 5, 6: times in Asia/Shanghai" in answer.out
     assert "- lines 4, 5, 6: no mail to ops@example.com" in answer.out
     table = [line for line in answer.out.splitlines() if not line.startswith(("-", str(tab)))]

@@ -170,6 +170,8 @@ MOVES = [
 def test_a_move(verb: str, status: Status, becomes: str, center: TaskCenter) -> None:
     task_id = centers.in_status(center, status)
     (answer,) = done("tasks", verb, task_id, "--json").json
+    note = answer.pop("note")
+    assert (note is not None) is (becomes == "running")
     assert answer == {
         "id": task_id,
         "ok": True,
@@ -194,7 +196,7 @@ def test_each_of_several_tasks_is_answered_for(center: TaskCenter) -> None:
 def test_an_illegal_move_names_the_task_and_its_status(center: TaskCenter) -> None:
     task_id = centers.in_status(center, Status.SUCCESS)
     line = refused("tasks", "pause", task_id, code=1)
-    assert f"task {task_id} (mail): cannot hold a task that is success" in line
+    assert f"task {task_id} (mail): cannot pause a task that is success" in line
 
 
 def test_all_that_gave_up_in_the_last_hour_are_retried(center: TaskCenter) -> None:

@@ -62,7 +62,9 @@ def run_all(center: TaskCenter, queue: MemoryQueue, queues: Sequence[str]) -> in
     return len(won)
 
 
-def test_a_scheduler_that_was_stopped_before_its_claim_does_not_fire_tomorrows_occurrence(center_url: str) -> None:
+def test_a_scheduler_that_was_stopped_before_its_claim_does_not_fire_tomorrows_occurrence(
+    center_url: str,
+) -> None:
     """Others dispatch and finish a periodic task meanwhile; its next time is not due."""
     clock = Clock(instant(2026, 1, 1, 12))
     center, queue = on_clock(center_url, clock), MemoryQueue()
@@ -146,7 +148,9 @@ def test_a_batch_is_filled_by_priority_with_a_twentieth_for_the_lowest(center: T
     assert order(center, Scheduler(batch=100, strict_priority=True)) == ["a0"] * 100
 
 
-@pytest.mark.parametrize(("window", "total", "expected"), [(7, 20_000, (7, 7)), (100, 10, (10, 10)), (1, 1, (1, 1))])
+@pytest.mark.parametrize(
+    ("window", "total", "expected"), [(7, 20_000, (7, 7)), (100, 10, (10, 10)), (1, 1, (1, 1))]
+)
 def test_the_room_of_a_list_is_its_own_and_its_queues(
     center: TaskCenter, window: int, total: int, expected: tuple[int, int]
 ) -> None:
@@ -174,7 +178,9 @@ def test_a_scan_says_when_the_next_one_is_worth_while(center_url: str) -> None:
     center.close()
 
 
-def test_nothing_that_a_scan_meets_ends_a_scheduler(center: TaskCenter, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_that_a_scan_meets_ends_a_scheduler(
+    center: TaskCenter, caplog: pytest.LogCaptureFixture
+) -> None:
     queue, stop = MemoryQueue(), Stop()
     process = SchedulerProcess(Settings(scheduler=Scheduler(poll_s=0.05)), center, queue, stop)
     scan, calls = process.dispatcher.scan, []

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 import pytest
@@ -69,7 +70,9 @@ def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         home = stack.enter_context(Installation(folder, settings=settings, **QUICK))
         found = Trio(home, broker)
         yield found
-        assert [scheduler.stop(5) for scheduler in found.schedulers] == [0] * SCHEDULERS, "SIGTERM is an order"
+        assert [scheduler.stop(5) for scheduler in found.schedulers] == [0] * SCHEDULERS, (
+            "SIGTERM is an order"
+        )
         assert home.kit.center.nodes.schedulers() == []
         assert [scheduler.err.read_text() for scheduler in found.schedulers] == [""] * SCHEDULERS
 
@@ -112,7 +115,9 @@ def test_every_scheduler_takes_part(trio: Trio) -> None:
 
 def plain_insert(home: Installation, code: str) -> None:
     """A producer in another language, whose session is in another zone, writes a task that is due now."""
-    statement = f"INSERT INTO task_center (task_code, payload, plan_next_run_at) VALUES ('{code}', '{{}}', NOW())"
+    statement = (
+        f"INSERT INTO task_center (task_code, payload, plan_next_run_at) VALUES ('{code}', '{{}}', NOW())"
+    )
     url = str(home.settings.database_url)
     if url.startswith("sqlite"):
         with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=10)) as link, link:
@@ -141,7 +146,11 @@ def test_without_a_broker_tasks_stay_pending_and_go_out_when_it_is_back(trio: Tr
     ids = trio.home.enqueue_many("away", [{}] * 200)
     assert time.monotonic() - begun < 2
     scans = [row["scans"] for s in trio.schedulers if (row := s.row())]
-    wait_until(lambda: all(row["scans"] > n + 1 for s, n in zip(trio.schedulers, scans, strict=True) if (row := s.row())))
+    wait_until(
+        lambda: all(
+            row["scans"] > n + 1 for s, n in zip(trio.schedulers, scans, strict=True) if (row := s.row())
+        )
+    )
     assert trio.statuses(ids) == {Status.PENDING: 200}
     assert {task.attempt for task in trio.home.kit.center.read.tasks(ids)} == {0}
     trio.broker.start()
@@ -190,7 +199,7 @@ def test_periodic_tasks_fire_on_time_and_never_overlap_themselves(trio: Trio) ->
     assert worker.stop() == 0
     on_time(trio, quick)
     runs = read.runs([slow])
-    for before, after in zip(runs, runs[1:], strict=False):
+    for before, after in pairwise(runs):
         assert after.started_at
         assert before.finished_at <= after.started_at
     skipped = occurrences(trio.home.kit.center, slow, "skipped")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,8 @@ def test_a_handler_knows_its_run_and_says_how_far_it_is(stack: Stack) -> None:
     assert (about["task_id"], about["attempt"], about["trace_id"]) == (task_id, 1, task.trace_id)
     assert 35 < about["left_s"] <= 40
     assert about["pid"] == stack.home.runs(task_id)[0].pid
-    assert (task.progress, task.progress_text) == (pytest.approx(0.4), "nearly half")
+    assert task.progress == pytest.approx(0.4)
+    assert task.progress_text == "nearly half"
 
 
 def test_hooks_stand_around_every_run_and_see_its_failure(stack: Stack) -> None:
@@ -195,7 +197,7 @@ def test_every_line_of_a_run_carries_the_task(stack: Stack, code: str) -> None:
             "worker": stack.worker.id,
         }
         assert bool(stack.worker.lines(logger=f"task.{code}", task_id=task.id)) == (code == "speak")
-        ended = wait_until(lambda t=task: stack.worker.lines(task_id=t.id, outcome="success"))
+        ended = wait_until(partial(stack.worker.lines, task_id=task.id, outcome="success"))
         assert ended[0]["attempt"] == 1
 
 

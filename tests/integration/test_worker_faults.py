@@ -48,7 +48,9 @@ def connections(pid: int, port: int) -> int:
     """TCP connections of a process to a port."""
     with contextlib.suppress(psutil.NoSuchProcess):
         found = psutil.Process(pid).net_connections("tcp")
-        return sum(bool(one.raddr) and one.raddr.port == port and one.status == "ESTABLISHED" for one in found)
+        return sum(
+            bool(one.raddr) and one.raddr.port == port and one.status == "ESTABLISHED" for one in found
+        )
     return 0
 
 
@@ -125,7 +127,9 @@ def test_ends_are_held_while_sql_is_away_and_written_once(fragile: Fragile, tmp_
 
 def test_a_worker_can_be_stopped_while_the_broker_is_away(fragile: Fragile) -> None:
     fragile.broker.kill()
-    wait_until(lambda: any("pulling messages failed" in line["message"] for line in fragile.worker.lines()[-3:]))
+    wait_until(
+        lambda: any("pulling messages failed" in line["message"] for line in fragile.worker.lines()[-3:])
+    )
     fragile.worker.signal(signal.SIGTERM)
     assert fragile.worker.wait(7) == 0
     assert fragile.scheduler.stop(5) == 0

@@ -78,7 +78,9 @@ UNSTARTABLE: list[tuple[str, list[str], dict[str, str], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("role", "arguments", "environment", "told"), UNSTARTABLE, ids=range(len(UNSTARTABLE)))
+@pytest.mark.parametrize(
+    ("role", "arguments", "environment", "told"), UNSTARTABLE, ids=range(len(UNSTARTABLE))
+)
 def test_a_process_that_cannot_start_ends_with_2(
     folder: Path, role: str, arguments: list[str], environment: dict[str, str], told: str
 ) -> None:

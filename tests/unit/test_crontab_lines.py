@@ -203,3 +203,22 @@ def test_the_payload_is_that_of_the_built_in_shell_handler() -> None:
         "user": "www-data",
     }
     assert job("* * * * * x").payload.keys() == {"command", "shell", "env", "clean_env"}
+
+
+@pytest.mark.parametrize(
+    ("command", "noted"),
+    [
+        ("backup-$(date +%F)", True),
+        ("backup-`date +%F`", True),
+        ("tar cf \"/b/$(date '+%Y-%m-%d').tar\" /etc", True),
+        ("date +%s > /tmp/now", True),
+        ("date -u +%s", True),
+        (r"backup-$(date +\%F)", False),
+        ("cat%with input", False),
+        ("mail -s 'it is done' root%Hello%there", False),
+        (r"echo \"%text", False),
+    ],
+)
+def test_a_percent_sign_that_was_hardly_meant_is_noted(command: str, noted: bool) -> None:
+    (job,) = read(f"* * * * * {command}\n", name="tab", system=False, timezone="UTC").jobs
+    assert any(r"write \%" in note for note in job.notes) is noted

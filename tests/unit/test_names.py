@@ -76,7 +76,7 @@ def test_a_whole_number_passes(value: int) -> None:
 
 @pytest.mark.parametrize("value", [-1, 10, 2**70, True, False, 1.0, "5", None, float("nan")])
 def test_what_is_no_whole_number_within_bounds_is_refused(value: Any) -> None:
-    with pytest.raises(InputError, match="^priority: must be "):
+    with pytest.raises(InputError, match=r"^priority: must be "):
         check_whole(value, "priority", 0, 9)
 
 
@@ -87,7 +87,7 @@ def test_seconds_pass(value: float) -> None:
 
 @pytest.mark.parametrize("value", [-0.1, 60.1, float("nan"), float("inf"), True, "5", None])
 def test_what_are_no_seconds_within_bounds_is_refused(value: Any) -> None:
-    with pytest.raises(InputError, match="^delay: must be "):
+    with pytest.raises(InputError, match=r"^delay: must be "):
         check_seconds(value, "delay", 0, 60)
 
 
@@ -104,5 +104,5 @@ def test_zones_are_known_or_refused_with_a_suggestion() -> None:
 
 
 def test_a_suggestion_only_where_something_is_close() -> None:
-    assert suggest("send_emial", ["send_email", "reports"]) .startswith("; did you mean ")
+    assert suggest("send_emial", ["send_email", "reports"]).startswith("; did you mean ")
     assert suggest("zzz", ["send_email"]) == ""

@@ -98,13 +98,13 @@ def test_only_an_object_is_a_payload(value: object) -> None:
      '{"a":' * 100_000],
 )  # fmt: skip
 def test_text_that_is_no_json_object_is_refused(text: str) -> None:
-    with pytest.raises(PayloadError, match="^payload: "):
+    with pytest.raises(PayloadError, match=r"^payload: "):
         decode_payload(text)
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xfe\x00", b"\x80abc", b'{"x": "\xff"}'])
 def test_bytes_that_are_no_text_are_refused(raw: bytes) -> None:
-    with pytest.raises(PayloadError, match="^payload: is not JSON"):
+    with pytest.raises(PayloadError, match=r"^payload: is not JSON"):
         decode_payload(raw)
 
 
@@ -123,7 +123,7 @@ def nested(levels: int) -> Any:
 
 def test_nesting_has_an_end() -> None:
     assert encode(nested(DEEPEST), MOST, "result").count("[") == DEEPEST
-    with pytest.raises(PayloadError, match="result: .* is nested deeper than 100 levels"):
+    with pytest.raises(PayloadError, match=r"result: .* is nested deeper than 100 levels"):
         encode(nested(DEEPEST + 1), MOST, "result")
     endless: list[Any] = []
     endless.append(endless)

@@ -158,7 +158,7 @@ def test_delays_are_seconds() -> None:
     assert check_delays(None) is None
     assert check_delays([5, 30, 120.5]) == (5.0, 30.0, 120.5)
     for wrong in ("5", 5, [], [True], [-1], ["5"], [10**10], list(range(1000, 1100))):
-        with pytest.raises(InputError, match="^retry_delays: "):
+        with pytest.raises(InputError, match=r"^retry_delays: "):
             check_delays(wrong)
 
 

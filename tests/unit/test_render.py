@@ -117,7 +117,26 @@ def page(*things: object) -> str:
     return stream.getvalue()
 
 
-def test_a_table_fits_into_80_columns_and_keeps_what_must_stay_whole() -> None:
+def test_a_page_that_is_no_terminal_is_as_wide_as_need_be() -> None:
+    shown = page(table(("a", "b"), [("x" * 300, "word " * 100)]), facts([("payload", "y " * 300)]))
+    assert len(shown.splitlines()) == 4
+    assert not any(line != line.rstrip() for line in shown.splitlines())
+
+
+def test_words_are_not_cut_while_other_columns_can_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["2026-11-28 16:12:03", "America/Argentina/Buenos_Aires", "shop-3:12345:0a1b2c3d", "some text " * 9]
+    shown = page(table((">id", "last run", "zone", "worker", "error"), [(17, *words)], keep=("id",)))
+    assert max(map(len, shown.splitlines())) <= 80
+    for word in (*words[:3], words[3]):
+        assert all(part in shown.split() for part in word.split())
+    shown = page(table(("a", "b", "c"), [("z" * 100, "short", "2026-11-28 16:12:03")]))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert {"short", "2026-11-28"} <= set(shown.split())
+
+
+def test_a_table_fits_into_80_columns_and_keeps_what_must_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     shown = page(table((">id", "text"), [(1, "word " * 40), (1234567890, "x" * 200)], keep=("id",)))
     lines = shown.splitlines()
     assert max(map(len, lines)) <= 80

@@ -14,6 +14,11 @@ SELECT {TASK_COLUMNS} FROM task_center
 WHERE (:before = 0 OR id < :before) {{filters}} ORDER BY id DESC LIMIT :n
 """  # noqa: S608
 
+LIVE_BY_KEY = f"""
+SELECT {TASK_COLUMNS} FROM task_center
+WHERE live_key >= :low AND live_key < :high ORDER BY live_key LIMIT :n
+"""  # noqa: S608
+
 RUNS = """
 SELECT task_id, attempt, task_code, queue, outcome, worker_id, host, pid, dispatched_at, started_at, finished_at,
        runtime_ms, occurrence_at, result, error, traceback, fingerprint

@@ -14,7 +14,9 @@ def closest(wrong: str, right: Iterable[str]) -> str | None:
     known = {word.lower(): word for word in sorted(right)}
     looked = wrong[:LONGEST].strip().lower()
     short = [word for word in known if len(looked) > 1 and _abbreviates(looked, word)]
-    close = get_close_matches(looked, known, n=1, cutoff=0.8) or short or get_close_matches(looked, known, n=1)
+    close = (
+        get_close_matches(looked, known, n=1, cutoff=0.8) or short or get_close_matches(looked, known, n=1)
+    )
     return known[close[0]] if close else None
 
 

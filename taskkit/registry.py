@@ -124,7 +124,7 @@ class Handler(Generic[P, R]):
         self.check_payload(payload)
         return self._enqueue(payload, {**options, "cron": expression, "timezone": timezone, **policies})
 
-    def payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def payload(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The arguments of a call as a payload; raises PayloadError when they do not fit the function."""
         return self._parameters.bind(*args, **kwargs)
 

@@ -175,7 +175,10 @@ def _fit(page: Console, thing: object) -> None:
     if sum(whole) <= room:
         return
     words = [_longest(column, None) for column in texts]
-    kept = [full if column.no_wrap else word for column, full, word in zip(thing.columns, whole, words, strict=True)]
+    kept = [
+        full if column.no_wrap else word
+        for column, full, word in zip(thing.columns, whole, words, strict=True)
+    ]
     widths = _shared(whole, kept if sum(kept) <= room else words, room)
     for column, width in zip(thing.columns, widths, strict=True):
         column.width, column.no_wrap = width, False

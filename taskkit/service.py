@@ -142,16 +142,17 @@ def program(command: click.Command, name: str) -> NoReturn:
     try:
         code = command.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
-        print(f"taskkit: {usage(error)}", file=sys.stderr)
+        print(f"taskkit: {usage(error, name)}", file=sys.stderr)
         code = 2
     except click.Abort:
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def usage(error: click.ClickException) -> str:
+def usage(error: click.ClickException, name: str = "") -> str:
     """click's sentence in our form, with the command whose help has the answer."""
     text = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
-    hint = f"; see `{context.command_path} --help`" if context is not None else ""
+    path = name if context is None else context.command_path
+    hint = f"; see `{path} --help`" if path else ""
     return text[:1].lower() + text[1:] + hint

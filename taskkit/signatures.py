@@ -35,7 +35,7 @@ class Parameters:
     def __str__(self) -> str:
         return f"{self._code}{self._signature}"
 
-    def bind(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def bind(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The arguments of a call by name; raises PayloadError when they do not fit."""
         try:
             bound = self._signature.bind(*args, **kwargs)

@@ -167,7 +167,7 @@ class Sandbox:
             deadline=self.now + timedelta(seconds=task.timeout),
             trace_id=task.trace_id or f"task-{task.id}",
             occurrence_at=task.occurrence_at,
-            report=lambda fraction, text: self._desk.progress(task.id, task.attempt, fraction, text),
+            report=lambda fraction, text: self._desk.progress([(task.id, task.attempt, fraction, text)]),
         )
         hooks, most = self.kit.registry.hooks, self.kit.settings.max_result_bytes
         if handler.is_async:

@@ -25,6 +25,7 @@ from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, Store
 T = TypeVar("T")
 ATTEMPTS = 6
 READ_ONLY = "taskkit_read_only"
+GREETING_SECONDS = 5.0
 
 MYSQL_SESSION = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -178,7 +179,7 @@ class Database:
             return self._sqlite_engine(pool_size)
         arguments: dict[str, Any] = {
             "connect_timeout": 5,
-            "read_timeout": read_timeout,
+            "read_timeout": GREETING_SECONDS,
             "write_timeout": read_timeout,
             "charset": "utf8mb4",
         }
@@ -191,7 +192,12 @@ class Database:
             pool_timeout=30,
             hide_parameters=True,
         )
-        event.listen(engine, "connect", _prepare_mysql)
+
+        def prepare(raw: Any, record: Any) -> None:
+            _prepare_mysql(raw, record)
+            raw._read_timeout = read_timeout  # a server that accepts and says nothing is found out sooner
+
+        event.listen(engine, "connect", prepare)
         return engine
 
     def _sqlite_engine(self, pool_size: int) -> Engine:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from taskkit.clock import EPOCH, LAST_INSTANT, utc_now
 
+NO_DATE = "0000-"
 MACRO = re.compile(r"\{(after|age)\(([^()]*)\)\}")
 
 
@@ -45,9 +46,11 @@ class Dialect:
         return None if value is None else _text(value)
 
     def instant(self, value: object) -> datetime | None:
-        """What a column of instants gave, as an aware UTC instant."""
+        """What a column of instants gave, as an aware UTC instant; MySQL's zero date is long past."""
         if value is None:
             return None
+        if isinstance(value, str) and value.startswith(NO_DATE):
+            return EPOCH
         read = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
         return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
 

@@ -8,13 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import IntegrityError
 
 from taskkit.center.database import Database
+from taskkit.center.faults import explain
 from taskkit.center.intake import new_token
 from taskkit.center.occurrences import record_fired, states_of
 from taskkit.center.statements import dispatch as sql
 from taskkit.clock import seconds
-from taskkit.errors import CommitUnknown
+from taskkit.errors import CommitUnknown, StoreError
 from taskkit.model import DueList, Won
 from taskkit.states import Move, Status, sources, target
 
@@ -78,6 +80,8 @@ class DispatchDesk:
             return self.database.write(lambda c: self._claim(c, sorted(ids), token))
         except CommitUnknown:
             return Batch(token, won=self._won_by_token(ids, token))
+        except IntegrityError as error:
+            raise StoreError(explain(error, self.database.url)) from error
 
     def put_back(self, won: Sequence[Won], token: str) -> int:
         """Undo a claim whose push was definitely refused; returns how many rows were still ours."""

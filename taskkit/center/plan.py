@@ -93,7 +93,7 @@ class PlanDesk:
             try:
                 values, schedule = self._adopted(row)
             except InputError as error:
-                self._set_aside(row.id, f"{INVALID}{error}")
+                self.set_aside(row.id, str(error))
                 continue
             ready.append(tuple(values[name] for name in sql.ADOPTED))
             if schedule is not None:
@@ -159,7 +159,7 @@ class PlanDesk:
             self._keep(row, schedule)
         except CronError as error:
             if row.status in sources(Move.HOLD):
-                self._set_aside(row.id, f"{INVALID}{error}")
+                self.set_aside(row.id, str(error))
 
     def _keep(self, row: Row[Any], schedule: Schedule) -> None:
         now, mark = self._instant(row.now), digest(schedule, row.misfire)
@@ -239,13 +239,13 @@ class PlanDesk:
         if rows:
             connection.execute(text, rows)
 
-    def _set_aside(self, task_id: int, reason: str) -> None:
+    def set_aside(self, task_id: int, reason: str) -> None:
         """A task whose row makes no sense is held with the reason; the others go on."""
         parameters = {
             "id": task_id,
             "to": int(target(Move.HOLD)),
             "statuses": [int(s) for s in sources(Move.HOLD)],
-            "reason": reason[:190],
+            "reason": f"{INVALID}{reason}"[:190],
         }
         self.database.write(lambda c: c.execute(self.database.text(sql.SET_ASIDE), parameters))
 

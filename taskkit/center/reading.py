@@ -96,6 +96,10 @@ class ReadDesk:
         rows = self._rows(sql.STATUS_OF, ids=sorted(set(ids)))
         return {row.id: (Status(row.status), row.result, row.last_result) for row in rows}
 
+    def recent(self, count: int) -> list[dict[str, Any]]:
+        """``id task_code queue status`` of the newest tasks, newest first."""
+        return [dict(row._mapping) for row in self._rows(sql.RECENT, n=count)]
+
     def counts(self) -> dict[Status, int]:
         """How many tasks are in each status."""
         found = {Status(row.status): row.n for row in self._rows(sql.COUNTS)}

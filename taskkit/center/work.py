@@ -64,16 +64,19 @@ class WorkDesk:
         text = self.database.text(sql.CANCEL_REQUESTED)
         return {(r.id, r.attempt) for r in self.database.read(lambda c: c.execute(text, parameters).all())}
 
-    def progress(self, task_id: int, attempt: int, fraction: float, text: str) -> None:
-        """Write how far a running task says it is; a task that is no longer ours stays as it is."""
-        parameters = {
-            "id": task_id,
-            "attempt": attempt,
-            "status": int(Status.RUNNING),
-            "progress": fraction,
-            "text": encodable(text)[:190],
-        }
-        self.database.write(lambda c: c.execute(self.database.text(sql.PROGRESS), parameters))
+    def progress(self, reports: Sequence[tuple[int, int, float, str]]) -> None:
+        """Write how far running tasks say they are, as (id, attempt, fraction, words); others stay as they are."""
+        rows = [
+            {
+                "id": task_id,
+                "attempt": attempt,
+                "status": int(Status.RUNNING),
+                "progress": fraction,
+                "text": encodable(text)[:190],
+            }
+            for task_id, attempt, fraction, text in sorted(reports)
+        ]
+        self.database.write(lambda c: c.execute(self.database.text(sql.PROGRESS), rows))
 
     def _claim(self, connection: Connection, messages: Sequence[Message], token: str) -> list[Claimed]:
         by_attempt: dict[int | None, set[int]] = {}

@@ -1,4 +1,4 @@
-"""``taskkit completion``: the script that lets a shell complete commands, options and statuses."""
+"""``taskkit completion``: the script that lets a shell complete commands, options and their values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ SHELLS = ("bash", "zsh", "fish")
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
     """Print the completion script for SHELL (bash, zsh or fish).
+
+    Tab then completes commands, options, statuses, codes, queues, time zones, and ids of the tasks a verb takes.
 
     \b
     bash, in ~/.bashrc:       eval "$(taskkit completion bash)"

@@ -17,6 +17,8 @@ from taskkit.errors import AppError, InputError, SettingsError, TaskkitError
 from taskkit.settings.urls import redact_text
 
 DEBUG = "TASKKIT_DEBUG"
+COMPLETE = "_TASKKIT_COMPLETE"
+"""Set by the completion scripts: then nothing may be printed but completions."""
 NO_ARGUMENTS: tuple[type[click.UsageError], ...] = tuple(
     filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
 )
@@ -76,7 +78,8 @@ def _explained(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    say(_message(error))
+    if COMPLETE not in os.environ:
+        say(_message(error))
     return (
         BAD_INPUT if isinstance(error, click.UsageError | InputError | SettingsError | AppError) else FAILED
     )

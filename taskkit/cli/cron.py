@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
+from taskkit.cli.complete import zones
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import INSTANT, json_option
 
@@ -22,7 +23,11 @@ def command() -> None:
 @command.command(name="explain")
 @click.argument("expression", metavar="EXPR")
 @click.option(
-    "--tz", "timezone", metavar="ZONE", help="Time zone (default: the setting timezone, which is UTC)."
+    "--tz",
+    "timezone",
+    metavar="ZONE",
+    shell_complete=zones,
+    help="Time zone (default: the setting timezone, which is UTC).",
 )
 @click.option("--after", type=INSTANT, metavar="ISO", help="Fire times after this instant (default: now).")
 @click.option(

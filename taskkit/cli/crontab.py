@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from taskkit.cli.complete import queues, zones
 from taskkit.cli.conduct import Failed, say
 from taskkit.cli.crontab_lines import Accounted, Importer, TaskOptions, account_for
 from taskkit.cli.front import Front, pass_front
@@ -39,9 +40,10 @@ DAY = 86_400
     "--tz",
     "timezone",
     metavar="ZONE",
+    shell_complete=zones,
     help="Time zone of the times (default: the setting timezone, which is UTC).",
 )
-@click.option("--queue", metavar="Q", help="Queue of the tasks (default: shell).")
+@click.option("--queue", metavar="Q", shell_complete=queues, help="Queue of the tasks (default: shell).")
 @click.option(
     "--timeout",
     type=WHOLE_SPAN,

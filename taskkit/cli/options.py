@@ -171,5 +171,19 @@ class TaskId(Kind):
             return int(text)
         self.fail(f"{value!r} is no task id; write its number, as `taskkit tasks list` shows it", param, ctx)
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        from taskkit.cli.complete import ids
 
-SPAN, WHOLE_SPAN, INSTANT, STATUS, PAYLOAD, TASK_ID = Span(), WholeSpan(), Instant(), StatusName(), Payload(), TaskId()
+        return ids(ctx, incomplete)
+
+
+SPAN, WHOLE_SPAN, INSTANT, STATUS, PAYLOAD, TASK_ID = (
+    Span(),
+    WholeSpan(),
+    Instant(),
+    StatusName(),
+    Payload(),
+    TaskId(),
+)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from taskkit.cli.complete import queues
 from taskkit.cli.conduct import Failed
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import SPAN, json_option
@@ -64,7 +65,7 @@ class Journey:
 
 
 @click.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=queues)
 @click.option("--deadline", type=SPAN, default=30, metavar="S", help="Wait at most so long (default 30 s).")
 @click.option(
     "--priority", type=click.IntRange(0, 9), default=5, metavar="N", help="Priority of the no-op (default 5)."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from taskkit.cli.complete import codes, queues
 from taskkit.cli.options import SPAN, STATUS, TASK_ID
 from taskkit.model import Task
 from taskkit.states import Status
@@ -43,8 +44,8 @@ def filters(command: C) -> C:
         click.option(
             "--periodic/--not-periodic", default=None, help="Only periodic tasks, or only the others."
         ),
-        click.option("--queue", metavar="Q", help="Only of this queue."),
-        click.option("--code", metavar="CODE", help="Only of this code."),
+        click.option("--queue", metavar="Q", shell_complete=queues, help="Only of this queue."),
+        click.option("--code", metavar="CODE", shell_complete=codes, help="Only of this code."),
         click.option(
             "--since", type=SPAN, metavar="AGE", help="Only those that changed in the last 30m, 1h, 2d."
         ),

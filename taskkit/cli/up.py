@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from taskkit.cli.complete import queues as complete_queues
 from taskkit.cli.conduct import FAILED, Failed, say
 from taskkit.cli.front import Front, pass_front
 from taskkit.errors import AppError, TaskkitError
@@ -43,6 +44,7 @@ STOP_S = 10.0
     "queues",
     multiple=True,
     metavar="Q",
+    shell_complete=complete_queues,
     help="Queues to serve, comma separated (default: those of all handlers).",
 )
 @click.option(

@@ -10,7 +10,14 @@ from datetime import datetime
 
 from taskkit.center import Batch, TaskCenter
 from taskkit.clock import iso, monotonic
-from taskkit.errors import BrokerUnavailable, PushRefused, StoreError
+from taskkit.errors import (
+    BrokerUnavailable,
+    CommitUnknown,
+    DatabaseUnavailable,
+    PushRefused,
+    SchemaError,
+    StoreError,
+)
 from taskkit.model import PRIORITIES, DueList, ListName, Message, Won
 from taskkit.queues import Queue
 from taskkit.settings import Scheduler
@@ -71,14 +78,31 @@ class Dispatcher:
         ids = self._choose(due, room)
         if not ids:
             return 0.0 if self._contended else None
-        batch = self.center.dispatch.claim(ids)
-        self._contended = batch.contended > len(ids) // 2
-        self._push(batch, {task_id: place for place, task_id in enumerate(ids)})
-        if batch.unadopted:
-            self.center.plan.adopt_ids(batch.unadopted)
-        if batch.misfired:
-            self.center.plan.plan_ids(batch.misfired)
-        return 0.0 if len(ids) >= self.settings.batch or self._contended or batch.misfired else None
+        places = {task_id: place for place, task_id in enumerate(ids)}
+        batches = self._claim(ids)
+        self._contended = sum(batch.contended for batch in batches) > len(ids) // 2
+        for batch in batches:
+            self._push(batch, places)
+            if batch.unadopted:
+                self.center.plan.adopt_ids(batch.unadopted)
+            if batch.misfired:
+                self.center.plan.plan_ids(batch.misfired)
+        misfired = any(batch.misfired for batch in batches)
+        return 0.0 if len(ids) >= self.settings.batch or self._contended or misfired else None
+
+    def _claim(self, ids: Sequence[int]) -> list[Batch]:
+        """Claim these rows in one batch; one that the database refuses to move is found, and held with the reason."""
+        try:
+            return [self.center.dispatch.claim(ids)]
+        except (DatabaseUnavailable, CommitUnknown, SchemaError):
+            raise
+        except (StoreError, ValueError) as error:
+            if len(ids) == 1:
+                log.error("task %s is set aside: %s", ids[0], error, extra={"task_id": ids[0]})  # noqa: TRY400 - one line
+                self.center.plan.set_aside(ids[0], str(error))
+                return []
+        half = len(ids) // 2
+        return self._claim(ids[:half]) + self._claim(ids[half:])
 
     def _room(self, due: Sequence[DueList]) -> dict[ListName, int]:
         """How many messages each due list may still take, by its own window and by its queue's."""

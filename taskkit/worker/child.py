@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -72,7 +73,9 @@ class Child:
                 return
 
     def send(self, frame: msgspec.Struct) -> None:
-        """Send a frame to the parent; without a parent there is nothing left to do."""
+        """Send a frame to the parent; a process that a handler forked has no say, and without a parent all ends."""
+        if os.getpid() != self.pid:
+            return
         try:
             with self._sending:
                 self.sock.sendall(frames.pack(frame))
@@ -168,6 +171,7 @@ class Child:
 
     def _end(self, job: Job, started: float, ended: Ended) -> None:
         now = monotonic()
+        self._leave_if_copied()
         self.marks.end(job.slot)
         self.send(
             Done(
@@ -182,6 +186,14 @@ class Child:
                 ended.delay,
             )
         )
+
+    def _leave_if_copied(self) -> None:
+        """A process that the handler forked and that returned here as well: only the original answers and goes on."""
+        if os.getpid() != self.pid:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(0)
 
     def _context(self, job: Job) -> RunContext:
         return RunContext(

@@ -25,10 +25,11 @@ from taskkit.worker.groups import end_group
 from taskkit.worker.limits import Limits
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
+from taskkit.worker.progress import ProgressReport
 from taskkit.worker.slots import Given, Slot, Verdict
 from taskkit.worker.tally import Tally
 from taskkit.worker.verdicts import UNKNOWN, Judge, death
-from taskkit.worker.writer import EnqueueRequest, ProgressReport, Writer
+from taskkit.worker.writer import EnqueueRequest, Writer
 
 log = logging.getLogger("taskkit.worker")
 TICK = 0.05
@@ -250,7 +251,6 @@ class Hub:
             self.writer.put(EnqueueRequest(frame.tasks, lambda answer: self._reply(slot.number, answer)))
         elif isinstance(frame, Progress) and frame.seq in slot.jobs:
             given = slot.jobs[frame.seq]
-            given.progress = (frame.fraction, frame.text)
             self.writer.put(ProgressReport(given.task.id, given.task.attempt, frame.fraction, frame.text))
 
     def _done(self, slot: Slot, done: Done) -> None:

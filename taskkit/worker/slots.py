@@ -33,7 +33,6 @@ class Given:
     estimate: float
     verdict: Verdict | None = None
     cancel_sent: float | None = None
-    progress: tuple[float, str] | None = None
 
 
 @dataclass(slots=True)

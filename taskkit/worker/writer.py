@@ -17,6 +17,7 @@ from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, Schem
 from taskkit.model import Finish, NewTask
 from taskkit.service import Troubles
 from taskkit.worker.frames import Answer
+from taskkit.worker.progress import Progress, ProgressReport
 from taskkit.worker.tally import Tally
 
 log = logging.getLogger("taskkit.worker")
@@ -32,16 +33,6 @@ class EnqueueRequest:
     reply: Callable[[Answer], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressReport:
-    """A handler says how far it is."""
-
-    task_id: int
-    attempt: int
-    fraction: float
-    text: str
-
-
 Item = Finish | EnqueueRequest | ProgressReport
 
 
@@ -52,6 +43,7 @@ class Writer:
         self.center, self.desk, self.ring, self.tally = center, desk, ring, tally
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._troubles = Troubles("writing ends of tasks")
+        self._progress = Progress(desk)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -76,7 +68,10 @@ class Writer:
                 return
 
     def _gather(self) -> tuple[list[Item], bool]:
-        first = self._items.get()
+        try:
+            first = self._items.get(timeout=self._progress.wait)
+        except queue.Empty:
+            return [], True
         if first is None:
             return [], False
         batch = [first]
@@ -96,10 +91,12 @@ class Writer:
             if isinstance(item, EnqueueRequest):
                 item.reply(self._enqueue(item))
             elif isinstance(item, ProgressReport):
-                self._progress(item)
+                self._progress.note(item)
         ends = [item for item in batch if isinstance(item, Finish)]
         if ends:
+            self._progress.forget(ends)
             self._finish(ends)
+        self._progress.write_if_due()
 
     def _finish(self, ends: Sequence[Finish], *, bare: bool = False) -> None:
         """Write until SQL has taken it: the row stays in status 2 till then, and nothing is lost."""
@@ -141,12 +138,6 @@ class Writer:
             return Answer([], ("StoreError", "", f"{type(error).__name__}: {error}"))
         self.ring()
         return Answer(ids)
-
-    def _progress(self, report: ProgressReport) -> None:
-        try:
-            self.desk.progress(report.task_id, report.attempt, report.fraction, report.text)
-        except TaskkitError as error:
-            log.debug("progress not written: %s", error, extra={"task_id": report.task_id})
 
 
 def _without_words(end: Finish, error: Exception) -> Finish:

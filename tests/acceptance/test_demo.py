@@ -10,6 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from taskkit.center import TaskCenter
+from taskkit.center.reading import ReadDesk
+from taskkit.demo.outcome import look
+from taskkit.demo.plan import Act, Written
+from tests import centers
 from tests.commands import done, program, running
 from tests.databases import fresh_database
 from tests.servers import MariaDB
@@ -70,6 +75,33 @@ def test_the_demo_on_mariadb_and_redis(
     assert {task["status_name"] for task in tasks} == {"success", "given_up", "cancelled"}
     assert all(task["queue"].startswith("demo-") for task in tasks)
     assert all(task["status_name"] == "cancelled" for task in tasks if task["task_type"] == 1)
+
+
+def test_a_task_that_ends_while_it_is_looked_at_has_its_last_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    center = TaskCenter(f"sqlite:///{tmp_path}/center.db")
+    center.upgrade_schema()
+    (claimed,) = centers.start(center, "w:1:1", centers.new())
+
+    def ends_between(name: str) -> None:
+        read = getattr(ReadDesk, name)
+
+        def reading(desk: ReadDesk, ids: list[int]) -> object:
+            found = read(desk, ids)
+            center.worker_desk("w:1:1").finish([centers.succeeded(claimed)])
+            return found
+
+        monkeypatch.setattr(ReadDesk, name, reading)
+
+    ends_between("runs")
+    ends_between("tasks")
+    written = Written(Act("a task", "mail", {}), [claimed.id])
+    for _ in range(2):
+        seen = look(center, [written], [])
+        assert seen.ended(written) <= len(seen.attempts(claimed.id))
+    assert seen.ended(written) == 1
+    center.close()
 
 
 @pytest.mark.timeout(120)

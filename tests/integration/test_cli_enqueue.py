@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from taskkit.center import TaskCenter
+from taskkit.center.reading import ReadDesk
 from taskkit.clock import parse_instant
+from taskkit.model import Task
+from tests import centers
 from tests.commands import cli, done, refused
 
 APP = """
@@ -48,6 +52,37 @@ def test_an_instant_and_a_schedule() -> None:
     assert (periodic["task_type"], periodic["cron_expr"]) == (1, "0 2 * * *")
     assert periodic["timezone"] == "Asia/Shanghai"
     assert parse_instant(periodic["plan_next_run_at"]).hour == 18
+
+
+def test_what_is_printed_is_what_was_asked_for_not_what_became_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker may have run the task before the program reads its row."""
+    done("db", "upgrade")
+    center = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
+    read = ReadDesk.task
+
+    def late(desk: ReadDesk, task_id: int) -> Task:
+        centers.sql(
+            center,
+            "UPDATE task_center SET status = CASE WHEN task_type = 1 THEN 0 ELSE 3 END, attempt = 1, last_result = 'ok', result = '1', last_run_at = {now}, "
+            "plan_next_run_at = '2031-01-01 00:00:00.000000', updated_at = '2031-01-01 00:00:00.000000'",
+        )
+        return read(desk, task_id)
+
+    monkeypatch.setattr(ReadDesk, "task", late)
+    assert ", due now\n" in done("enqueue", "mail").out
+    assert ", due in 10 s\n" in done("enqueue", "mail", "--delay", 10).out
+    assert "next 2031" not in done("enqueue", "mail", "--cron", "@daily").out
+    task = done("enqueue", "mail", "--json").json
+    assert (task["status_name"], task["attempt"], task["result"], task["last_result"]) == (
+        "pending",
+        0,
+        None,
+        None,
+    )
+    assert task["plan_next_run_at"] == task["created_at"] == task["updated_at"]
+    center.close()
 
 
 def test_a_key_that_is_taken_adds_nothing() -> None:
@@ -129,8 +164,10 @@ def test_bad_options_are_refused_by_name(options: list[str], says: str) -> None:
 
 
 def test_built_in_handlers_are_checked_without_an_application() -> None:
-    assert "unexpected keyword argument 'comand'" in refused(
-        "enqueue", "shell", "--payload", '{"comand": "date"}'
+    line = refused("enqueue", "shell", "--payload", '{"cmd": "date"}')
+    assert (
+        "does not fit shell: there is no argument 'cmd'; did you mean 'command'?; it takes argv, command,"
+        in line
     )
     done("enqueue", "shell", "--payload", '{"command": "date"}')
     done("enqueue", "http", "--payload", '{"url": "http://127.0.0.1/"}')
@@ -142,7 +179,9 @@ def test_an_application_checks_code_and_payload(tmp_path: Path, monkeypatch: pyt
     app = ("--app", "checked_app:kit")
     task = done("enqueue", "send_email", *app, "--payload", '{"to": "a"}', "--json").json
     assert (task["queue"], task["priority"], task["timeout"], task["max_retry"]) == ("mail", 2, 30, 5)
-    assert "missing a required argument: 'to'" in refused("enqueue", "send_email", *app)
+    assert "the argument 'to' is missing; it takes to, subject" in refused("enqueue", "send_email", *app)
+    wrong = refused("enqueue", "send_email", *app, "--payload", '{"subjct": "x"}')
+    assert "there is no argument 'subjct'; did you mean 'subject'?" in wrong
     assert "has no handler 'send_mail'; did you mean 'send_email'?" in refused("enqueue", "send_mail", *app)
     assert "there is no module 'nowhere'" in refused("enqueue", "send_email", "--app", "nowhere:kit")
     monkeypatch.setenv("TASKKIT_APP", "checked_app:kit")

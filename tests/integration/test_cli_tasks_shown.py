@@ -67,7 +67,9 @@ def test_a_story_is_read_again_until_task_and_runs_agree(
 
 
 def test_lists_show_what_built_in_tasks_do_and_said(center: TaskCenter) -> None:
-    (claimed,) = centers.start(center, "w:1:1", centers.new("shell", payload='{"command": "date -u | tee log"}'))
+    (claimed,) = centers.start(
+        center, "w:1:1", centers.new("shell", payload='{"command": "date -u | tee log"}')
+    )
     result = '{"exit_code":0,"output":"first\\nsecond\\n","cut":false,"runtime_ms":1}'
     center.worker_desk("w:1:1").finish([centers.succeeded(claimed, result=result, last_result=result)])
     center.intake.insert([centers.new("http", payload='{"url": "http://127.0.0.1/ping"}')])
@@ -100,9 +102,7 @@ def test_at_80_columns_nothing_that_is_copied_is_cut(
     assert shown.count("v" * 20 + '"') == 8
 
 
-def test_a_person_sees_what_a_selection_means(
-    center: TaskCenter, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_person_sees_what_a_selection_means(center: TaskCenter, capsys: pytest.CaptureFixture[str]) -> None:
     center.intake.insert([centers.new(f"code{number}") for number in range(25)])
     show_before(center.read.find(TaskFilter()))
     told = capsys.readouterr().err

@@ -233,7 +233,7 @@ def test_what_keeps_us_from_a_sqlite_file_is_told_in_one_line(tmp_path: Path, pa
     (tmp_path / "file.txt").write_text("not a database, but long enough to look at it as at one" * 20)
     (tmp_path / "folder").mkdir()
     with pytest.raises(DatabaseUnavailable, match=told) as raised:
-        TaskCenter(f"sqlite:///{tmp_path}/{path}").check_schema()
+        TaskCenter(f"sqlite:///{tmp_path}/{path}").upgrade_schema()
     assert "\n" not in str(raised.value)
 
 

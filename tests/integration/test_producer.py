@@ -152,10 +152,10 @@ def test_a_trace_that_was_set_passes_on(kit: Taskkit) -> None:
 def test_many_come_back_in_order(kit: Taskkit) -> None:
     at = datetime(YEAR, 1, 1, tzinfo=UTC)
     shapes: list[dict[str, Any]] = [{}, {"delay": 5}, {"at": at}, {"cron": "0 0 1 1 *"}, {"unique_key": "k"}]
-    tasks = [{"code": "x", "payload": {"n": n}} | shapes[n % 5] for n in range(2500)]
+    tasks = [{"code": "x", "payload": {"n": n}} | shapes[n % 5] for n in range(500)]
     ids = kit.producer.enqueue_many(tasks)
-    assert len(ids) == 2500
-    assert len(set(ids)) == 2000 + 1
+    assert len(ids) == 500
+    assert len(set(ids)) == 400 + 1
     found = {one.id: one for one in kit.center.read.tasks(ids)}
     for n, task_id in enumerate(ids):
         expected = 4 if n % 5 == 4 else n

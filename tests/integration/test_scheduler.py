@@ -145,12 +145,8 @@ def test_without_a_broker_tasks_stay_pending_and_go_out_when_it_is_back(trio: Tr
     begun = time.monotonic()
     ids = trio.home.enqueue_many("away", [{}] * 200)
     assert time.monotonic() - begun < 2
-    scans = [row["scans"] for s in trio.schedulers if (row := s.row())]
-    wait_until(
-        lambda: all(
-            row["scans"] > n + 1 for s, n in zip(trio.schedulers, scans, strict=True) if (row := s.row())
-        )
-    )
+    for scheduler in trio.schedulers:
+        wait_until(lambda s=scheduler: told(s, "the dispatch scan failed and is tried again"))  # type: ignore[misc]
     assert trio.statuses(ids) == {Status.PENDING: 200}
     assert {task.attempt for task in trio.home.kit.center.read.tasks(ids)} == {0}
     trio.broker.start()
@@ -161,9 +157,13 @@ def test_without_a_broker_tasks_stay_pending_and_go_out_when_it_is_back(trio: Tr
     assert sorted(got) == ids
     assert [scheduler.pid for scheduler in trio.schedulers if scheduler.popen.poll() is None] == pids
     for scheduler in trio.schedulers:
-        told = [line["message"] for line in scheduler.lines(level="warning")]
-        assert sum("the dispatch scan failed and is tried again" in text for text in told) == 1, told
-        wait_until(lambda s=scheduler: any("works again" in line["message"] for line in s.lines()))  # type: ignore[misc]
+        wait_until(lambda s=scheduler: told(s, "the dispatch scan works again"))  # type: ignore[misc]
+        assert told(scheduler, "the dispatch scan failed and is tried again") == 1, "once, not with every try"
+
+
+def told(scheduler: Process, text: str) -> int:
+    """How many warnings say so."""
+    return sum(text in line["message"] for line in scheduler.lines(level="warning"))
 
 
 def test_a_broker_without_memory_puts_tasks_back_until_it_has_some(trio: Trio) -> None:
@@ -181,18 +181,17 @@ def test_a_broker_without_memory_puts_tasks_back_until_it_has_some(trio: Trio) -
     tasks = trio.home.kit.center.read.tasks(ids)
     assert {(task.status, task.retry_count) for task in tasks} == {(Status.DISPATCHED, 0)}
     assert trio.home.kit.center.read.runs(ids) == []
-    told = [line["message"] for s in trio.schedulers for line in s.lines(level="warning")]
-    assert any("refused 50 tasks, put back" in text or "put back" in text for text in told)
+    assert any(told(scheduler, "put back") for scheduler in trio.schedulers)
 
 
 def test_periodic_tasks_fire_on_time_and_never_overlap_themselves(trio: Trio) -> None:
     worker = trio.home.worker("--queue", "cron", "--processes", "2")
     quick, slow = (
         trio.home.enqueue(code, payload, cron="* * * * * *", queue="cron")
-        for code, payload in (("echo", {}), ("nap", {"seconds": 1.4}))
+        for code, payload in (("echo", {}), ("nap", {"seconds": 1.2}))
     )
     read = trio.home.kit.center.read
-    wait_until(lambda: len(read.runs([slow])) >= 3, 20)
+    wait_until(lambda: len(read.runs([slow])) >= 2, 20)
     for task_id in (quick, slow):
         trio.home.kit.operations.cancel(task_id, "tester")
     wait_until(lambda: all(t.status is Status.CANCELLED for t in read.tasks([quick, slow])))

@@ -82,9 +82,9 @@ def test_children_and_nursery_killed_again_and_again(server_stack: Stack, worker
     """Whatever dies in whatever order, every task has exactly one success and the parent lives."""
     home = server_stack.home
     ids = home.enqueue_many(
-        "nap", [{"seconds": 0.005}] * 150, queue=QUEUE, max_retry=200, retry_delays=[0.01]
+        "nap", [{"seconds": 0.005}] * 120, queue=QUEUE, max_retry=200, retry_delays=[0.01]
     )
-    for blow in range(12):
+    for blow in range(8):
         wait_until(lambda: len(worker.family()) >= 2)
         family = worker.family()
         victims = [family[0]] if blow % 4 == 3 else family[1:]

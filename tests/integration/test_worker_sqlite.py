@@ -30,7 +30,7 @@ def test_each_task_runs_once_and_nobody_complains(embedded_stack: Stack, notes: 
     worker = home.worker("--processes", "2")
     stranger = threading.Thread(target=lock_three_times, args=[home.settings.home / "taskkit.db"])
     stranger.start()
-    ids = home.enqueue_many("mark", [{"path": str(notes)}] * 1000)
+    ids = home.enqueue_many("mark", [{"path": str(notes)}] * 600)
     tasks = home.wait_all(ids, seconds=60)
     stranger.join()
     assert {(task.status, task.attempt) for task in tasks} == {(Status.SUCCESS, 1)}

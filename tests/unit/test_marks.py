@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import random
 import socket
@@ -96,18 +97,19 @@ def test_begin_and_take_back_exclude_each_other_between_two_processes() -> None:
     """Each job is begun by the child or taken back by the parent, never both and never neither."""
     rng, seen = random.Random(3), set()
     with another("serve(fd)") as (ours, process):
-        for _ in range(ROUNDS):
+        for number in itertools.count(1):
             marks = Marks.create(1)
             socket.send_fds(ours, [b"x"], [marks.fd])
             assert ours.recv(2) == b"go"
-            for _ in range(rng.randrange(400)):
+            for _ in range(rng.randrange(400 * number)):
                 pass
             begun = marks.revoke(JOBS)
             assert int(ours.recv(10)) == begun
             seen.add(begun)
             marks.close()
+            if number >= ROUNDS and len(seen) > 3:  # the race was run at many points
+                break
     assert process.returncode == 0
-    assert len(seen) > 3, "the race was run at many points"
 
 
 def test_a_child_that_dies_within_begin_holds_nobody_up(marks: Marks) -> None:

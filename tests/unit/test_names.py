@@ -105,4 +105,6 @@ def test_zones_are_known_or_refused_with_a_suggestion() -> None:
 
 def test_a_suggestion_only_where_something_is_close() -> None:
     assert suggest("send_emial", ["send_email", "reports"]).startswith("; did you mean ")
+    assert suggest("cmd", ["cwd", "command", "argv"]) == "; did you mean 'command'?"
+    assert suggest("nam", ["name", "nap"]) == "; did you mean 'name'?"
     assert suggest("zzz", ["send_email"]) == ""

@@ -125,7 +125,12 @@ def test_a_page_that_is_no_terminal_is_as_wide_as_need_be() -> None:
 
 def test_words_are_not_cut_while_other_columns_can_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    words = ["2026-11-28 16:12:03", "America/Argentina/Buenos_Aires", "shop-3:12345:0a1b2c3d", "some text " * 9]
+    words = [
+        "2026-11-28 16:12:03",
+        "America/Argentina/Buenos_Aires",
+        "shop-3:12345:0a1b2c3d",
+        "some text " * 9,
+    ]
     shown = page(table((">id", "last run", "zone", "worker", "error"), [(17, *words)], keep=("id",)))
     assert max(map(len, shown.splitlines())) <= 80
     for word in (*words[:3], words[3]):

@@ -30,6 +30,10 @@ SELECT task_id, planned_at, state, reason, fired_at, late_s, attempt, outcome
 FROM task_occurrence WHERE task_id = :id ORDER BY planned_at DESC LIMIT :n
 """
 
+RECENT = """
+SELECT id, task_code, queue, status FROM task_center ORDER BY id DESC LIMIT :n
+"""
+
 STATUS_OF = """
 SELECT id, status, result, last_result FROM task_center WHERE id IN :ids
 """

@@ -69,9 +69,9 @@ def stamp(column: str, *, on_update: bool = False) -> sa.Column[Any]:
 
 
 def instant_checks(*columns: str) -> list[sa.CheckConstraint]:
-    """SQLite compares instants as text and takes any, so another notation and no instant at all are refused."""
+    """SQLite takes any text for an instant, and MySQL in a loose mode the year 0: both are refused."""
     if is_mysql():
-        return []
+        return [sa.CheckConstraint(f"{c} > '1970-01-01 00:00:00'", name=f"ck_{c}_is_one") for c in columns]
     # '+0 days' makes strftime compute the date, so that the 30th of February does not come back as it is
     shape = (
         "{0} IS NULL OR strftime('%Y-%m-%d %H:%M:%S', substr({0}, 1, 19), '+0 days') IS substr({0}, 1, 19) AND "

@@ -1,0 +1,58 @@
+"""What running tasks report of themselves: only the latest counts, and it is written now and then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from taskkit.center import WorkDesk
+from taskkit.clock import monotonic
+from taskkit.errors import TaskkitError
+from taskkit.model import Finish
+
+log = logging.getLogger("taskkit.worker")
+PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReport:
+    """A handler says how far it is."""
+
+    task_id: int
+    attempt: int
+    fraction: float
+    text: str
+
+
+class Progress:
+    """The latest report of each attempt, written at most twice a second in one transaction, never before an end."""
+
+    def __init__(self, desk: WorkDesk) -> None:
+        self._desk = desk
+        self._latest: dict[tuple[int, int], ProgressReport] = {}
+        self._written = 0.0
+
+    def note(self, report: ProgressReport) -> None:
+        """A newer report replaces an older one."""
+        self._latest[report.task_id, report.attempt] = report
+
+    def forget(self, ends: Iterable[Finish]) -> None:
+        """Attempts that have ended have no progress any more."""
+        for end in ends:
+            self._latest.pop((end.task.id, end.task.attempt), None)
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds until the next writing; None when there is nothing to write."""
+        return max(0.0, self._written + PAUSE_SECONDS - monotonic()) if self._latest else None
+
+    def write_if_due(self) -> None:
+        """Write what waits, if it is time; what cannot be written is dropped, since the next report replaces it."""
+        if self.wait != 0.0:
+            return
+        reports, self._latest, self._written = list(self._latest.values()), {}, monotonic()
+        try:
+            self._desk.progress([(r.task_id, r.attempt, r.fraction, r.text) for r in reports])
+        except TaskkitError as error:
+            log.debug("progress not written: %s", error)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 WIDE = 100_000
 """Columns of a page that is not a terminal, unless COLUMNS says otherwise: programs want nothing wrapped."""
+EXCERPT = 10
+"""Columns that are left of an excerpt where the page is narrow."""
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 _STYLES = {
     "success": "green",
@@ -134,12 +136,17 @@ def _columns() -> int:
 
 
 def table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", keep: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str = "",
+    keep: Sequence[str] = (),
+    excerpts: Sequence[str] = (),
 ) -> Table:
     """A table of plain cells; a column whose name starts with ``>`` is set right.
 
     Where the page is narrow, cells wrap between words, those of the columns named in ``keep`` last; a word is cut
-    only where the words alone are too wide.
+    only where the words alone are too wide, in the columns named in ``excerpts`` first.
     """
     from rich import box
     from rich.table import Table
@@ -157,7 +164,8 @@ def table(
     for name in columns:
         title_of = name.removeprefix(">")
         justify: Any = "right" if name.startswith(">") else "left"
-        made.add_column(title_of, justify=justify, no_wrap=title_of in keep, overflow="fold")
+        least = EXCERPT if title_of in excerpts else None
+        made.add_column(title_of, justify=justify, no_wrap=title_of in keep, overflow="fold", min_width=least)
     for row in rows:
         made.add_row(*map(_cell, row))
     return made
@@ -170,17 +178,17 @@ def _fit(page: Console, thing: object) -> None:
     if not isinstance(thing, Table) or thing.box is None or not thing.columns:
         return
     texts = [[str(column.header), *map(str, column.cells)] for column in thing.columns]
-    whole = [_longest(column, "\n") for column in texts]
+    whole, words = [[_longest(column, by) for column in texts] for by in ("\n", None)]
+    few = [min(word, column.min_width or word) for column, word in zip(thing.columns, words, strict=True)]
     room = page.width - 2 * len(whole) + 1
+    for column in thing.columns:
+        column.min_width = None
     if sum(whole) <= room:
         return
-    words = [_longest(column, None) for column in texts]
-    kept = [
-        full if column.no_wrap else word
-        for column, full, word in zip(thing.columns, whole, words, strict=True)
-    ]
-    widths = _shared(whole, kept if sum(kept) <= room else words, room)
-    for column, width in zip(thing.columns, widths, strict=True):
+    stiff = [column.no_wrap for column in thing.columns]
+    kept = [[w if no else n for w, n, no in zip(whole, some, stiff, strict=True)] for some in (words, few)]
+    least = next((widths for widths in (*kept, words) if sum(widths) <= room), few)
+    for column, width in zip(thing.columns, _shared(whole, least, room), strict=True):
         column.width, column.no_wrap = width, False
 
 

@@ -57,6 +57,23 @@ def echo(value: Any = None) -> Any:
     return value
 
 
+@kit.task("report")
+def report(times: int) -> None:
+    for n in range(times):
+        current_run().progress(n / times, "x" * 100)
+
+
+@kit.task("fork", max_retry=0)
+def fork(leave: bool) -> str:
+    """Forks; the copy leaves by sys.exit, or returns as the original does."""
+    if os.fork() == 0:
+        if leave:
+            sys.exit(0)
+        return "the copy"
+    time.sleep(0.1)
+    return "the original"
+
+
 @kit.task("about")
 def about() -> dict[str, Any]:
     """What a handler may know of its run."""

@@ -77,7 +77,7 @@ def _table(tasks: list[Task]) -> object:
         for task in tasks
     ]
     columns = (">id", "code", "status", "due", "last run", ">attempt", "last result")
-    return table(columns, rows, keep=("id", "status"))
+    return table(columns, rows, keep=("id", "status"), excerpts=("code", "last result"))
 
 
 def _next(task: Task) -> str:
@@ -88,8 +88,15 @@ def _next(task: Task) -> str:
     return distance(task.plan_next_run_at)
 
 
+def _last_run(task: Task) -> str:
+    from taskkit.render import local, one_line
+
+    said = one_line(last_words(task), 60)
+    return said if task.last_run_at is None else f"{local(task.last_run_at)}  {said}"
+
+
 def _periodic_table(tasks: list[Task]) -> object:
-    from taskkit.render import local, one_line, table
+    from taskkit.render import local, table
 
     rows = [
         (
@@ -98,14 +105,13 @@ def _periodic_table(tasks: list[Task]) -> object:
             f"{task.cron_expr}  {task.timezone}",
             task.status.label,
             local(task.plan_next_run_at if fires(task) else None),
-            local(task.last_run_at),
-            one_line(last_words(task), 60),
+            _last_run(task),
         )
         for task in tasks
         if task.task_type is TaskType.PERIODIC
     ]
-    columns = (">id", "code", "schedule", "status", "next", "last run", "last result")
-    return table(columns, rows, keep=("id", "status"))
+    columns = (">id", "code", "schedule", "status", "next", "last run")
+    return table(columns, rows, keep=("id", "status"), excerpts=("code", "last run"))
 
 
 @command.command(name="show")

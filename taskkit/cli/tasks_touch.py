@@ -44,7 +44,8 @@ def touched(tasks: Sequence[Task]) -> object:
     from taskkit.render import one_line, table
 
     rows = [(task.id, doing(task), task.status.label, one_line(last_words(task), 80)) for task in tasks]
-    return table((">id", "code", "status", "last result"), rows, keep=("id", "status"))
+    columns = (">id", "code", "status", "last result")
+    return table(columns, rows, keep=("id", "status"), excerpts=("code", "last result"))
 
 
 def show_before(tasks: Sequence[Task]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -45,6 +45,7 @@ class Dispatcher:
         self.center, self.queue, self.settings = center, queue, settings
         self.counters = Counters()
         self._contended = False
+        self._hopeless: set[int] = set()
         self._refreshed = 0.0
 
     def scan(self) -> float:
@@ -79,30 +80,45 @@ class Dispatcher:
         if not ids:
             return 0.0 if self._contended else None
         places = {task_id: place for place, task_id in enumerate(ids)}
-        batches = self._claim(ids)
-        self._contended = sum(batch.contended for batch in batches) > len(ids) // 2
-        for batch in batches:
+        contended, again = 0, len(ids) >= self.settings.batch
+        for batch in self._claim(ids):
             self._push(batch, places)
+            contended += batch.contended
+            again = again or bool(batch.misfired)
             if batch.unadopted:
                 self.center.plan.adopt_ids(batch.unadopted)
             if batch.misfired:
                 self.center.plan.plan_ids(batch.misfired)
-        misfired = any(batch.misfired for batch in batches)
-        return 0.0 if len(ids) >= self.settings.batch or self._contended or misfired else None
+        self._contended = contended > len(ids) // 2
+        return 0.0 if again or self._contended else None
 
-    def _claim(self, ids: Sequence[int]) -> list[Batch]:
-        """Claim these rows in one batch; one that the database refuses to move is found, and held with the reason."""
+    def _claim(self, ids: Sequence[int]) -> Iterator[Batch]:
+        """Claim these rows in one batch; a row that the database refuses to move is found, and put aside."""
         try:
-            return [self.center.dispatch.claim(ids)]
+            batch = self.center.dispatch.claim(ids)
         except (DatabaseUnavailable, CommitUnknown, SchemaError):
             raise
         except (StoreError, ValueError) as error:
             if len(ids) == 1:
-                log.error("task %s is set aside: %s", ids[0], error, extra={"task_id": ids[0]})  # noqa: TRY400 - one line
-                self.center.plan.set_aside(ids[0], str(error))
-                return []
+                self._set_aside(ids[0], error)
+                return
+        else:
+            yield batch
+            return
         half = len(ids) // 2
-        return self._claim(ids[:half]) + self._claim(ids[half:])
+        yield from self._claim(ids[:half])
+        yield from self._claim(ids[half:])
+
+    def _set_aside(self, task_id: int, error: Exception) -> None:
+        log.error("this task cannot be dispatched and is held: %s", error, extra={"task_id": task_id})
+        try:
+            self.center.plan.set_aside(task_id, str(error))
+        except (DatabaseUnavailable, CommitUnknown, SchemaError):
+            raise
+        except StoreError as problem:
+            self._hopeless.add(task_id)
+            told = "nor can it be held, a person must mend its row: %s"
+            log.error(told, problem, extra={"task_id": task_id})  # noqa: TRY400 - one line says it
 
     def _room(self, due: Sequence[DueList]) -> dict[ListName, int]:
         """How many messages each due list may still take, by its own window and by its queue's."""
@@ -122,12 +138,13 @@ class Dispatcher:
         chosen: list[int] = []
         lowest = ordered[-1]
         if not self.settings.strict_priority and lowest.priority > ordered[0].priority:
-            chosen += self._candidates(lowest, min(room[_name(lowest)], max(1, self.settings.batch // 20)))
+            share = min(room[_name(lowest)], max(1, self.settings.batch // 20))
+            chosen += [i for i in self._candidates(lowest, share) if i not in self._hopeless]
         for one in ordered:
             left = self.settings.batch - len(chosen)
             if left <= 0:
                 break
-            known = set(chosen)
+            known = self._hopeless.union(chosen)
             chosen += [i for i in self._candidates(one, min(left, room[_name(one)])) if i not in known]
         return chosen
 

@@ -93,7 +93,11 @@ def test_at_80_columns_nothing_that_is_copied_is_cut(
     monkeypatch.setenv("COLUMNS", "80")
     zone = "America/Argentina/Buenos_Aires"
     center.intake.insert([centers.periodic(center.now(), "*/10 * * * *", zone, task_code="tick")])
-    assert zone in done("tasks", "list", "--periodic").out
+    command = '{"command": "/usr/local/bin/backup.sh --target /srv/backups"}'
+    center.intake.insert(
+        [centers.periodic(center.now(), "0 2 * * 1-5", zone, task_code="shell", payload=command)]
+    )
+    assert done("tasks", "list", "--periodic").out.count(zone) == 2
     payload = json.dumps({f"name{number}": "v" * 20 for number in range(8)}, separators=(",", ":"))
     (claimed,) = centers.start(center, "host-with-a-name:12345:0a1b2c3d", centers.new(payload=payload))
     center.worker_desk("host-with-a-name:12345:0a1b2c3d").finish([centers.failed(claimed, error="x " * 90)])

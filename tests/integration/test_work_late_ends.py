@@ -91,7 +91,7 @@ def test_a_late_end_of_a_superseded_attempt_changes_nothing_but_its_own_run(
     second(center, again)
     before, desk = task(center, late.id), center.worker_desk(W1)
     if first == "beats":
-        desk.progress(late.id, late.attempt, 0.5, "half")
+        desk.progress([(late.id, late.attempt, 0.5, "half")])
         assert desk.cancel_requested([late.id]) == set()
     else:
         end = succeeded(late, result='"first"') if first == "returns" else failed(late, traceback="T")
@@ -185,9 +185,8 @@ def test_a_cancel_that_was_asked_for_while_it_ran_keeps_a_failed_task_from_start
 def test_progress_is_written_only_by_the_attempt_that_runs(center: TaskCenter) -> None:
     (claimed,) = start(center, W1)
     desk = center.worker_desk(W1)
-    desk.progress(claimed.id, 1, 0.25, "x" * 300)
-    desk.progress(claimed.id, 2, 0.75, "another attempt")
+    desk.progress([(claimed.id, 1, 0.25, "x" * 300), (claimed.id, 2, 0.75, "another attempt")])
     found = task(center, claimed.id)
     assert (found.progress, found.progress_text) == (0.25, "x" * 190)
-    desk.progress(claimed.id, 1, 0.5, "\ud800" + "😀" * 200)
+    desk.progress([(claimed.id, 1, 0.5, "\ud800" + "😀" * 200)])
     assert (task(center, claimed.id).progress_text or "").startswith("\\ud800😀")

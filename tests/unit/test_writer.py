@@ -14,8 +14,9 @@ from taskkit.errors import DatabaseUnavailable, InputError, StoreError
 from taskkit.model import Finish, NewTask
 from taskkit.states import Move, Outcome
 from taskkit.worker.frames import Answer
+from taskkit.worker.progress import ProgressReport
 from taskkit.worker.tally import Tally
-from taskkit.worker.writer import EnqueueRequest, ProgressReport, Writer
+from taskkit.worker.writer import EnqueueRequest, Writer
 from tests.unit.test_verdicts import claimed
 
 

@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -75,10 +76,11 @@ def fork(leave: bool) -> str:
 
 
 @kit.task("about")
-def about() -> dict[str, Any]:
-    """What a handler may know of its run."""
+def about(seconds: float = 0) -> dict[str, Any]:
+    """What a handler may know of its run; it says how far it is, and waits."""
     run = current_run()
-    run.progress(0.4, "nearly half")
+    run.progress(0.4, "nearly half \ud800")
+    time.sleep(seconds)
     return {
         "task_id": run.task_id,
         "attempt": run.attempt,

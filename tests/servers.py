@@ -185,7 +185,9 @@ class MariaDB(Server):
             atexit.register(shutil.rmtree, fresh, ignore_errors=True)
             if self.owner:
                 os.chown(fresh, self.owner["user"], self.owner["group"])
-            self.tool(self.installer, "--no-defaults", f"--datadir={fresh}/data", *INSTALL)
+            self.tool(
+                self.installer, "--no-defaults", f"--datadir={fresh}/data", f"--tmpdir={fresh}", *INSTALL
+            )
             MariaDB.template = fresh / "data"
         self.tool("cp", "-a", str(MariaDB.template), str(data))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from taskkit.center import WorkDesk
@@ -26,7 +26,7 @@ class ProgressReport:
 
 
 class Progress:
-    """The latest report of each attempt, written at most twice a second in one transaction, never before an end."""
+    """The latest report of each attempt, written at most twice a second in one transaction, and when it ends."""
 
     def __init__(self, desk: WorkDesk) -> None:
         self._desk = desk
@@ -37,10 +37,10 @@ class Progress:
         """A newer report replaces an older one."""
         self._latest[report.task_id, report.attempt] = report
 
-    def forget(self, ends: Iterable[Finish]) -> None:
-        """Attempts that have ended have no progress any more."""
-        for end in ends:
-            self._latest.pop((end.task.id, end.task.attempt), None)
+    def write_last(self, ends: Iterable[Finish]) -> None:
+        """Write how far these attempts came, before their ends are written."""
+        last = [self._latest.pop((end.task.id, end.task.attempt), None) for end in ends]
+        self._write([report for report in last if report is not None])
 
     @property
     def wait(self) -> float | None:
@@ -49,10 +49,13 @@ class Progress:
 
     def write_if_due(self) -> None:
         """Write what waits, if it is time; what cannot be written is dropped, since the next report replaces it."""
-        if self.wait != 0.0:
-            return
-        reports, self._latest, self._written = list(self._latest.values()), {}, monotonic()
+        if self.wait == 0.0:
+            reports, self._latest, self._written = list(self._latest.values()), {}, monotonic()
+            self._write(reports)
+
+    def _write(self, reports: Sequence[ProgressReport]) -> None:
         try:
-            self._desk.progress([(r.task_id, r.attempt, r.fraction, r.text) for r in reports])
+            if reports:
+                self._desk.progress([(r.task_id, r.attempt, r.fraction, r.text) for r in reports])
         except TaskkitError as error:
             log.debug("progress not written: %s", error)

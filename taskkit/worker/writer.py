@@ -94,7 +94,7 @@ class Writer:
                 self._progress.note(item)
         ends = [item for item in batch if isinstance(item, Finish)]
         if ends:
-            self._progress.forget(ends)
+            self._progress.write_last(ends)
             self._finish(ends)
         self._progress.write_if_due()
 

@@ -62,7 +62,9 @@ def test_codes_queues_and_zones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert "Europe/Berlin" in offered(monkeypatch, "taskkit import-crontab - --tz Europe/B")
 
 
-@pytest.mark.parametrize("words", ["taskkit tasks show ", "taskkit enqueue x --queue ", "taskkit tasks list --status zz"])
+@pytest.mark.parametrize(
+    "words", ["taskkit tasks show ", "taskkit enqueue x --queue ", "taskkit tasks list --status zz"]
+)
 def test_where_nothing_is_installed_or_reached_nothing_is_said(
     words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

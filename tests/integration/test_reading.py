@@ -111,3 +111,13 @@ def test_a_running_task_is_shown_with_its_owner(center: TaskCenter) -> None:
     (claimed,) = start(center, "host:1:a")
     (found,) = center.read.find(TaskFilter(statuses=(2,)))
     assert (found.id, found.worker_id, found.claimed_at) == (claimed.id, "host:1:a", claimed.claimed_at)
+
+
+def test_live_tasks_by_the_beginning_of_their_key_and_the_newest_ones(center: TaskCenter) -> None:
+    keys = ("crontab:b:1", "crontab:a:1", "crontac", "Crontab:x", "crontab")
+    center.intake.insert([new("shell", unique_key=key) for key in keys])
+    (ended,) = center.intake.insert([new("shell", unique_key="crontab:ended")])
+    center.people.cancel(ended, "a test")
+    assert [task.unique_key for task in center.read.live("crontab:")] == ["crontab:a:1", "crontab:b:1"]
+    assert [one["id"] for one in center.read.recent(2)] == [ended, ended - 1]
+    assert center.read.recent(1)[0]["status"] == Status.CANCELLED

@@ -161,14 +161,16 @@ def test_a_long_text_as_result_is_cut_visibly(stack: Stack) -> None:
 
 
 def test_a_handler_knows_its_run_and_says_how_far_it_is(stack: Stack) -> None:
-    task_id = stack.home.enqueue("about", timeout=40)
-    about = stack.home.kit.result(task_id, timeout=20)
+    task_id = stack.home.enqueue("about", {"seconds": 1.5}, timeout=40)
+    wait_until(lambda: stack.home.task(task_id).progress)
     task = stack.home.task(task_id)
-    assert (about["task_id"], about["attempt"], about["trace_id"]) == (task_id, 1, task.trace_id)
-    assert 35 < about["left_s"] <= 40
-    assert about["pid"] == stack.home.runs(task_id)[0].pid
+    assert task.status is Status.RUNNING
     assert task.progress == pytest.approx(0.4)
-    assert task.progress_text == "nearly half"
+    assert task.progress_text == "nearly half \\ud800"
+    about = stack.home.kit.result(task_id, timeout=20)
+    assert (about["task_id"], about["attempt"], about["trace_id"]) == (task_id, 1, task.trace_id)
+    assert 30 < about["left_s"] <= 40
+    assert about["pid"] == stack.home.runs(task_id)[0].pid
 
 
 def test_hooks_stand_around_every_run_and_see_its_failure(stack: Stack) -> None:

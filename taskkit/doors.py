@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 
 from taskkit.center import PlanRules, TaskCenter
 from taskkit.embedded import Embedded
-from taskkit.errors import StoreError
+from taskkit.errors import BrokerUnavailable, StoreError
 from taskkit.queues import Queue, connect
+from taskkit.queues.redis import RedisQueue
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Settings
 from taskkit.settings.home import make_home
@@ -55,12 +57,27 @@ def peek_queue(settings: Settings, center: TaskCenter) -> Queue | None:
 def join_queue(settings: Settings, center: TaskCenter) -> Queue:
     """The broker for a scheduler or a worker: an embedded one is started, and stopped when the last one leaves."""
     url = settings.redis_url or Embedded(settings.home).join()
-    return connect(
+    queue = connect(
         url,
         key_prefix(settings, center),
         strict=settings.scheduler.strict_priority,
         in_order=settings.worker.strict_queues,
     )
+    _warn_of_eviction(queue)
+    return queue
+
+
+def _warn_of_eviction(queue: Queue) -> None:
+    """A server that drops whole lists when its memory is full costs every message in them a recovery."""
+    if not isinstance(queue, RedisQueue):
+        return
+    with contextlib.suppress(BrokerUnavailable):
+        policy = queue.server_facts().maxmemory_policy or ""
+        if policy.startswith("allkeys"):
+            log.warning(
+                "the broker drops messages when its memory is full (maxmemory-policy %s); set it to noeviction",
+                policy,
+            )
 
 
 def embedded_tickers(settings: Settings, stop: Stop) -> list[Ticker]:

@@ -184,6 +184,17 @@ def test_a_broker_without_memory_puts_tasks_back_until_it_has_some(trio: Trio) -
     assert any(told(scheduler, "put back") for scheduler in trio.schedulers)
 
 
+def test_a_broker_that_may_drop_messages_is_named_at_the_start(trio: Trio) -> None:
+    """REDIS-01 (c)."""
+    with redis.Redis.from_url(trio.broker.url) as admin:
+        admin.config_set("maxmemory-policy", "allkeys-lru")
+        fourth = trio.home.scheduler()
+        admin.config_set("maxmemory-policy", "noeviction")
+    assert told(fourth, "maxmemory-policy allkeys-lru") == 1
+    assert fourth.stop(5) == 0
+    assert not any(told(scheduler, "maxmemory-policy") for scheduler in trio.schedulers)
+
+
 def test_periodic_tasks_fire_on_time_and_never_overlap_themselves(trio: Trio) -> None:
     worker = trio.home.worker("--queue", "cron", "--processes", "2")
     quick, slow = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -17,13 +18,15 @@ from tests.servers import MariaDB, Server, Valkey, available, fresh_database
 EXTERNAL_DATABASE = os.environ.get("TASKKIT_TEST_DATABASE_URL")
 DATABASES = ["external"] if EXTERNAL_DATABASE else ["sqlite", "mariadb"]
 numbers = itertools.count(1)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: our programs would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 S = TypeVar("S", bound=Server)
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No TASKKIT_* setting and no taskkit.toml of the developer reaches a test."""
-    for key in [key for key in os.environ if key.startswith("TASKKIT_")]:
+    """No TASKKIT_* setting, no taskkit.toml and no width of a terminal of the developer's reaches a test."""
+    for key in [key for key in os.environ if key.startswith("TASKKIT_") or key in {"COLUMNS", "LINES"}]:
         monkeypatch.delenv(key)
     monkeypatch.chdir(tmp_path)
 

@@ -78,8 +78,8 @@ def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_each_task_is_dispatched_once_and_no_list_outgrows_its_window(trio: Trio) -> None:
-    """One of the schedulers is stopped in the middle, wherever it is; a late urgent task overtakes 2,500 others."""
-    ids = trio.home.enqueue_many("crowd", [{}] * 2500)
+    """One of the schedulers is stopped in the middle, wherever it is; a late urgent task overtakes 1,500 others."""
+    ids = trio.home.enqueue_many("crowd", [{}] * 1500)
     wait_until(lambda: trio.depth("crowd") >= WINDOW)
     urgent = trio.home.enqueue("crowd", priority=0)
     wait_until(lambda: trio.depth("crowd", 0) == 1, 3)

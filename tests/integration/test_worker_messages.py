@@ -42,26 +42,26 @@ MALFORMED = [
 ]
 
 
-def test_malformed_messages_are_put_aside_once_and_the_good_one_behind_them_runs(stack: Stack) -> None:
+def test_malformed_messages_are_put_aside_once_and_the_good_one_behind_them_runs(server_stack: Stack) -> None:
     """With ids that have no row, or whose row is done, among them."""
-    done = stack.home.enqueue("echo")
-    stack.home.wait(done)
+    done = server_stack.home.enqueue("echo")
+    server_stack.home.wait(done)
     nobody = Message(done + 1_000_000, "echo", 1)
-    buried = len(_buried(stack))
-    pids = (stack.worker.pid, stack.worker.children())
-    good = stack.home.enqueue("echo", {"value": "good"}, queue="nobody")
-    stack.home.wait(good, Status.DISPATCHED)
+    buried = len(_buried(server_stack))
+    pids = (server_stack.worker.pid, server_stack.worker.children())
+    good = server_stack.home.enqueue("echo", {"value": "good"}, queue="nobody")
+    server_stack.home.wait(good, Status.DISPATCHED)
     finished = Message(done, "echo", 1)
-    stack.push("echo", *MALFORMED, nobody, finished, Message(good, "echo", 1))
-    assert stack.home.wait(good, seconds=5).status is Status.SUCCESS
-    wait_until(lambda: len(_buried(stack)) >= buried + len(MALFORMED) + 1)
-    fresh = _buried(stack)[buried:]
+    server_stack.push("echo", *MALFORMED, nobody, finished, Message(good, "echo", 1))
+    assert server_stack.home.wait(good, seconds=5).status is Status.SUCCESS
+    wait_until(lambda: len(_buried(server_stack)) >= buried + len(MALFORMED) + 1)
+    fresh = _buried(server_stack)[buried:]
     assert len(fresh) == len(MALFORMED) + 1, "each once"
     assert [one.raw[:4096] for one in fresh[:-1]] == [raw[:4096] for raw in MALFORMED]
     assert all(one.reason for one in fresh)
     assert re.match("no task has this id, after 5 s", fresh[-1].reason)
-    assert (stack.worker.pid, stack.worker.children()) == pids
-    assert stack.home.outcomes(done) == ["success"]
+    assert (server_stack.worker.pid, server_stack.worker.children()) == pids
+    assert server_stack.home.outcomes(done) == ["success"]
 
 
 def _buried(stack: Stack) -> list[DeadMessage]:

@@ -18,7 +18,9 @@ from tests.servers import MariaDB, Server, Valkey, available, fresh_database
 EXTERNAL_DATABASE = os.environ.get("TASKKIT_TEST_DATABASE_URL")
 DATABASES = ["external"] if EXTERNAL_DATABASE else ["sqlite", "mariadb"]
 numbers = itertools.count(1)
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: our programs would inherit it
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # started in the background: our programs would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 S = TypeVar("S", bound=Server)
 

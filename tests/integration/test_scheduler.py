@@ -185,7 +185,7 @@ def test_a_broker_without_memory_puts_tasks_back_until_it_has_some(trio: Trio) -
 
 
 def test_a_broker_that_may_drop_messages_is_named_at_the_start(trio: Trio) -> None:
-    """REDIS-01 (c)."""
+    """With such a policy whole lists vanish when memory is full."""
     with redis.Redis.from_url(trio.broker.url) as admin:
         admin.config_set("maxmemory-policy", "allkeys-lru")
         fourth = trio.home.scheduler()

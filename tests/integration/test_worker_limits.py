@@ -35,7 +35,7 @@ ENDLESS: dict[str, dict[str, Any]] = {
 
 
 def test_a_time_limit_ends_whatever_a_handler_does(server_stack: Stack, notes: Path, tmp_path: Path) -> None:
-    """WORK-05 (a): also a loop in C, in which no handler of a signal ever runs; other tasks go on meanwhile."""
+    """Also a loop in C, in which no handler of a signal ever runs; other tasks go on meanwhile."""
     home, places = server_stack.home, {"NOTES": str(notes), "FOLDER": str(tmp_path)}
     ids = [
         home.enqueue(code, {k: places.get(str(v), v) for k, v in payload.items()}, timeout=1, max_retry=0)
@@ -43,7 +43,8 @@ def test_a_time_limit_ends_whatever_a_handler_does(server_stack: Stack, notes: P
     ]
     after = home.enqueue("echo", {"value": 1}, priority=9)
     for code, task in zip(ENDLESS, home.wait_all(ids), strict=True):
-        (run,) = home.runs(task.id)
+        *before, run = home.runs(task.id)
+        assert {one.outcome.value for one in before} <= {"handed_back"}, "its neighbour took the child along"
         assert (task.status, run.outcome.value) == (Status.GIVEN_UP, "timeout"), code
         assert re.match("timeout: still running after 1 s", run.error or ""), (code, run.error)
         assert run.runtime_ms is not None

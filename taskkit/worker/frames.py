@@ -154,13 +154,15 @@ class Unpacker:
         buffer = self._buffer
         buffer += data
         start = 0
-        while len(buffer) - start >= 4:
-            (size,) = LENGTH.unpack_from(buffer, start)
-            if len(buffer) - start - 4 < size:
-                break
-            yield bytes(buffer[start + 4 : start + 4 + size])
-            start += 4 + size
-        del buffer[:start]
+        try:
+            while len(buffer) - start >= 4:
+                (size,) = LENGTH.unpack_from(buffer, start)
+                if len(buffer) - start - 4 < size:
+                    break
+                start += 4 + size
+                yield bytes(buffer[start - size : start])
+        finally:
+            del buffer[:start]
 
 
 def receive(sock: socket.socket) -> bytes | None:

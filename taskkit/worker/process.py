@@ -54,11 +54,8 @@ class WorkerProcess:
         self.pool = Pool(self._wake)
         self.hub = Hub(nursery, self.pool, self.writer, judge, self.tally, settings)
         self.puller = Puller(queue, desk, self.queues, self.pool, stop, self.tally)
-        self._tickers = [
-            Ticker("heartbeat", self.beat, stop),
-            Ticker("cancellations", self.look_for_cancels, stop),
-            *extra,
-        ]
+        self._done, self._beat_at = Stop(), 0.0
+        self._tickers = [Ticker("heartbeat", self.tick, self._done), *extra]
         self._parent = psutil.Process()
         self._watched: dict[int, psutil.Process] = {}
         stop.on_ask(self._wake)
@@ -76,21 +73,30 @@ class WorkerProcess:
             self.hub.turn(feeding=True)
         self._stop_in_order()
 
-    def beat(self) -> float:
-        """Write the heartbeat; from a thread of its own, so that neither long nor stuck tasks delay it."""
+    def tick(self) -> float:
+        """Beat when it is time and look for cancellations, to the very end: in one thread, so over one connection.
+
+        The thread is its own, so that neither long nor stuck tasks delay the heartbeat.
+        """
+        if monotonic() >= self._beat_at:
+            self.beat()
+            self._beat_at = monotonic() + self.settings.heartbeat_s
+        self.look_for_cancels()
+        return max(0.0, min(CANCEL_LOOK, self._beat_at - monotonic()))
+
+    def beat(self) -> None:
+        """Write the heartbeat."""
         beat = self._beat()
         if not self.center.nodes.beat_worker(beat):
             log.error("this worker's row was gone; writing it again")
             self.center.nodes.enter_worker(beat)
         self._retire_the_grown()
-        return self.settings.heartbeat_s
 
-    def look_for_cancels(self) -> float:
+    def look_for_cancels(self) -> None:
         """Ask whether a person wants one of the running tasks to be cancelled."""
         ids = [given.task.id for given in self.hub.running]
         for task_id, attempt in self.desk.cancel_requested(ids):
             self.hub.cancel(task_id, attempt)
-        return CANCEL_LOOK
 
     def _stop_in_order(self) -> None:
         log.info("worker %s is stopping", self.id)
@@ -103,6 +109,7 @@ class WorkerProcess:
             self.hub.turn(feeding=False)
         self.hub.hand_back_unstarted()
         self.writer.finish()
+        self._done.ask()
         for ticker in self._tickers:
             ticker.join(5)
         self.hub.close()

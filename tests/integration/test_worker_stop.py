@@ -28,13 +28,17 @@ def test_running_tasks_may_finish_and_nothing_more_is_taken(server_stack: Stack,
     workers = [home.begin("worker", "--app", APP, "--queue", queue, *options) for queue in queues]
     for worker in workers:
         worker.ready()
-    ids = [napping(server_stack, notes, queue, 2) for queue in queues]
+    ids = [napping(server_stack, notes, queue, 3) for queue in queues]
     os.kill(workers[0].pid, signal.SIGTERM)
     os.killpg(workers[1].pid, signal.SIGTERM)
     for worker in workers:
         wait_until(lambda w=worker: w.lines(message=f"worker {w.id} is stopping"))  # type: ignore[misc]
     time.sleep(0.6)  # a pull that had begun before the signal may last that long
     late = [home.enqueue("echo", queue=queue) for queue in queues]
+    before = [row["heartbeat_at"] for worker in workers if (row := worker.row())]
+    wait_until(
+        lambda: all(r["heartbeat_at"] > at for w, at in zip(workers, before, strict=True) if (r := w.row()))
+    )
     assert [worker.wait() for worker in workers] == [0, 0]
     assert [home.task(task_id).status for task_id in ids] == [Status.SUCCESS] * 2
     assert [home.outcomes(task_id) for task_id in ids] == [["success"]] * 2

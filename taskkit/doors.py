@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from taskkit.center import PlanRules, TaskCenter
+from taskkit.center.locks import once
 from taskkit.embedded import Embedded
 from taskkit.errors import BrokerUnavailable, StoreError
-from taskkit.queues import Queue, connect
+from taskkit.queues import Asker, Queue, connect, connect_asker
 from taskkit.queues.redis import RedisQueue
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Settings
@@ -19,9 +21,12 @@ log = logging.getLogger("taskkit.service")
 KEEP_SECONDS = 1.0
 
 
-def open_center(settings: Settings, *, pool_size: int = 5, upgrade: bool = False) -> TaskCenter:
+def open_center(
+    settings: Settings, *, pool_size: int = 5, overflow: int = 2, upgrade: bool = False
+) -> TaskCenter:
     """The task center of these settings; an empty embedded one gets its schema, any other must have it.
 
+    It has at most ``pool_size`` + ``overflow`` connections.
     ``upgrade`` lets an existing embedded database of an older taskkit be brought up to date as well.
     """
     scheduler = settings.scheduler
@@ -34,7 +39,7 @@ def open_center(settings: Settings, *, pool_size: int = 5, upgrade: bool = False
     )
     if settings.embedded_database:
         make_home(settings.home)
-    center = TaskCenter(settings.sqlalchemy_url(), rules=rules, pool_size=pool_size)
+    center = TaskCenter(settings.sqlalchemy_url(), rules=rules, pool_size=pool_size, overflow=overflow)
     if settings.embedded_database and (upgrade or center.schema_revision() is None):
         center.upgrade_schema()
     center.check_schema()
@@ -52,6 +57,21 @@ def peek_queue(settings: Settings, center: TaskCenter) -> Queue | None:
     """The broker for a producer: an embedded one only while somebody runs it."""
     url = settings.redis_url or Embedded(settings.home).peek()
     return None if url is None else connect(url, key_prefix(settings, center))
+
+
+def open_asker(settings: Settings, center: TaskCenter) -> Asker:
+    """The broker for locks and ``once``; an embedded one must be running already."""
+    url = settings.redis_url or Embedded(settings.home).peek()
+    if url is None:
+        raise BrokerUnavailable(
+            "the embedded broker is not running, and locks and once in Redis need it: start `taskkit up`"
+        )
+    return connect_asker(url, key_prefix(settings, center))
+
+
+def once_within(connection: Any, key: str) -> bool:
+    """``once`` in the caller's transaction; opens nothing of ours."""
+    return once(connection, key)
 
 
 def join_queue(settings: Settings, center: TaskCenter) -> Queue:

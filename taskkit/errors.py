@@ -17,6 +17,10 @@ TaskkitError
 │   └── BrokerUnavailable      unreachable or answers with trouble         (try again)
 │       ├── PushRefused        definitely not pushed                       (try again)
 │       └── PushUnknown        may have been pushed; the row stays dispatched
+├── LockError                  a lock, or a once, that is used in the wrong order
+│   ├── LockTimeout            somebody else holds it                     (try again)
+│   ├── LockLost               it was ours, and is not any more
+│   └── OnceRunning            somebody else is doing it right now        (try again)
 ├── EmbeddedError              the embedded server could not be started
 ├── ResultError                a result that cannot be handed over
 │   ├── ResultTimeout          the task has not ended yet                  (try again)
@@ -116,6 +120,26 @@ class PushUnknown(BrokerUnavailable):
     """The push timed out or was cut: it may have arrived, so it must not be put back."""
 
     can_retry = False
+
+
+class LockError(TaskkitError):
+    """A lock, or a ``once``, is used in the wrong order: released without being held, taken twice."""
+
+
+class LockTimeout(LockError):
+    """The lock was not free in the time that the caller wanted to wait."""
+
+    can_retry = True
+
+
+class LockLost(LockError):
+    """What was held is not held any more: somebody else may act by now, so stop."""
+
+
+class OnceRunning(LockError):
+    """Somebody else is doing it right now: whether it will have been done is not known yet."""
+
+    can_retry = True
 
 
 class EmbeddedError(TaskkitError):

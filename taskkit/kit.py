@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from taskkit.coordination import FenceDesk, Locking, MemoryTokens, RedisTokens, Tokens
 from taskkit.errors import BrokerUnavailable, NotFound, ResultTimeout, StoreError, TaskCancelled, TaskFailed
 from taskkit.model import FRESH_S
 from taskkit.operations import Operations
@@ -19,7 +20,7 @@ from taskkit.states import Status
 
 if TYPE_CHECKING:
     from taskkit.center import TaskCenter
-    from taskkit.queues import Queue
+    from taskkit.queues import Asker, Keys, Queue
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,7 +28,7 @@ log = logging.getLogger("taskkit")
 RING_PAUSE = 5.0
 
 
-class Taskkit:
+class Taskkit(Locking):
     """One installation as an application sees it: ``kit = Taskkit()`` takes the environment and taskkit.toml."""
 
     def __init__(self, settings: Settings | None = None, **overrides: Any) -> None:
@@ -36,6 +37,8 @@ class Taskkit:
         self._lock = threading.RLock()
         self._center: TaskCenter | None = None
         self._queue: Queue | None = None
+        self._asker: Asker | None = None
+        self._memory: MemoryTokens | None = None
         self._silent_until = 0.0
         self._producer: Producer | None = None
         self.registry = Registry()
@@ -158,6 +161,16 @@ class Taskkit:
             time.sleep(left)
             pause = min(0.25, pause * 1.5)
 
+    def once(self, connection: Any, key: str) -> bool:
+        """Whether ``key`` is new: then do the effect in this same transaction of yours, and commit both.
+
+        ``connection`` is your SQLAlchemy Connection or Session on the task center's database. A second one waits
+        for the first one's commit and gets False; a rollback takes the key back.
+        """
+        from taskkit.doors import once_within
+
+        return once_within(connection, key)
+
     def replace_doors(
         self, center: TaskCenter | None, queue: Queue | None
     ) -> tuple[TaskCenter | None, Queue | None]:
@@ -165,16 +178,32 @@ class Taskkit:
         with self._lock:
             before = self._center, self._queue
             self._center, self._queue = center, queue
+            self._memory = None
             return before
 
     def close(self) -> None:
         """Close the doors that were opened."""
         with self._lock:
-            if self._queue is not None:
-                self._queue.close()
-            if self._center is not None:
-                self._center.close()
-            self._queue = self._center = None
+            for door in (self._asker, self._queue, self._center):
+                if door is not None:
+                    door.close()
+            self._asker = self._queue = self._center = None
+
+    def _lock_desk(self) -> FenceDesk:
+        return self.center.locks
+
+    def _tokens(self) -> tuple[Tokens, Keys]:
+        from taskkit.queues import Keys, MemoryQueue
+
+        with self._lock:
+            if isinstance(self._queue, MemoryQueue):
+                self._memory = self._memory or MemoryTokens()
+                return self._memory, Keys()
+            if self._asker is None:
+                from taskkit.doors import open_asker
+
+                self._asker = open_asker(self.settings, self.center)
+            return RedisTokens(self._asker.ask), self._asker.keys
 
     def _look(self, task_id: int) -> tuple[bool, Any]:
         found = self.center.read.statuses([task_id]).get(task_id)

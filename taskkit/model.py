@@ -157,6 +157,7 @@ class Claimed:
     dst_overlap: str
     trace_id: str | None
     suspect: bool = False
+    lost_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class Finish:
     outcome: Outcome
     move: Move
     retry_count: int
-    delay: float = 0.0
+    delay: float | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     runtime_ms: int | None = None
@@ -273,3 +274,30 @@ class Backlog:
     oldest_age_s: float | None
     held: int = 0
     retrying: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeadGroup:
+    """What gave up for one cause: given up tasks, or occurrences of periodic tasks, with one fingerprint.
+
+    ``fingerprint`` is None where no run tells one. ``message`` has its values taken out; ``sample_id`` is one of the
+    tasks.
+    """
+
+    fingerprint: str | None
+    count: int
+    codes: tuple[str, ...]
+    queues: tuple[str, ...]
+    first_at: datetime
+    last_at: datetime
+    sample_id: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Afterwards:
+    """What is known of a task since a person retried it: its status, and its runs as (attempt, outcome, fingerprint)."""
+
+    task_id: int
+    status: Status
+    runs: tuple[tuple[int, Outcome, str | None], ...] = ()

@@ -36,9 +36,9 @@ class Operations:
         """Make a waiting, failed or finished task due now."""
         return self._act("run_now", task_id, actor)
 
-    def retry(self, task_id: int, actor: str | None = None) -> Status:
-        """Start a given up or cancelled task afresh."""
-        return self._act("retry", task_id, actor)
+    def retry(self, task_id: int, actor: str | None = None, *, after: int | None = None) -> Status:
+        """Start a given up or cancelled task afresh; ``after``: only one that attempt ``after`` left given up."""
+        return self._act("retry", task_id, actor, after)
 
     def give_up(self, task_id: int, actor: str | None = None) -> Status:
         """Stop retrying a failed task."""
@@ -56,7 +56,7 @@ class Operations:
         """Release a held task."""
         return self._act("resume", task_id, actor)
 
-    def _act(self, verb: str, task_id: int, actor: str | None, *extra: str) -> Status:
+    def _act(self, verb: str, task_id: int, actor: str | None, *extra: str | int | None) -> Status:
         who = actor or default_actor()
         status: Status = getattr(self._center().people, verb)(task_id, who, *extra)
         log.info("%s by %s: task is %s", verb, who, status.label, extra={"task_id": task_id})

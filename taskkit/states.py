@@ -161,11 +161,14 @@ DEFAULT_RETRY = RetryPolicy()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What follows an attempt's end: the move, the new retry count, and the back-off in seconds."""
+    """What follows an attempt's end: the move, the new retry count, and the back-off in seconds.
+
+    ``delay`` None lets the task keep its time, so that it goes on at once.
+    """
 
     move: Move
     retry_count: int
-    delay: float = 0.0
+    delay: float | None = None
 
 
 def judge(
@@ -178,11 +181,13 @@ def judge(
     rng: random.Random,
     asked_delay: float | None = None,
 ) -> Verdict:
-    """Decide what follows an attempt that ended with ``outcome``.
+    """Decide what follows an attempt that ended with ``outcome``; LOST is for :func:`judge_loss`.
 
     ``asked_delay`` is what the handler asked for (RetryLater); it replaces the policy's delay but not the
     count of retries. An outcome of GIVEN_UP means "never retry".
     """
+    if outcome is Outcome.LOST:
+        raise ValueError("a loss is judged by judge_loss, which counts losses and not retries")
     end = Move.NEXT_OCCURRENCE if periodic else None
     if outcome is Outcome.SUCCESS:
         return Verdict(end or Move.SUCCEED, 0 if periodic else retry_count)
@@ -194,3 +199,27 @@ def judge(
         return Verdict(end or Move.EXHAUST, 0 if periodic else retry_count)
     delay = policy.delay(retry_count + 1, rng) if asked_delay is None else asked_delay
     return Verdict(Move.FAIL, retry_count + 1, delay)
+
+
+LOSSES_BEYOND_RETRIES = 3
+"""How many losses with their workers a task may have beyond its ``max_retry``."""
+
+
+def judge_loss(
+    *,
+    periodic: bool,
+    retry_count: int,
+    max_retry: int,
+    lost_count: int,
+    policy: RetryPolicy,
+    rng: random.Random,
+) -> Verdict:
+    """Decide what follows when an attempt that may have started was lost with its worker; ``lost_count`` is with it.
+
+    The first loss starts again at once, since the worker is to blame more often than the task; from the second on
+    with back-off. Who allows no retry wants no second start. Losses count apart from retries.
+    """
+    if max_retry == 0 or lost_count > max_retry + LOSSES_BEYOND_RETRIES:
+        return Verdict(Move.NEXT_OCCURRENCE if periodic else Move.EXHAUST, 0 if periodic else retry_count)
+    delay = None if lost_count == 1 else policy.delay(lost_count - 1, rng)
+    return Verdict(Move.LOSE, retry_count, delay)

@@ -19,7 +19,8 @@ from tests.databases import connect, fresh_database
 from tests.servers import MariaDB
 
 TABLES = (
-    "task_center task_run task_occurrence task_schedule task_worker task_scheduler task_sample task_lease task_action"
+    "task_center task_run task_occurrence task_schedule task_worker task_scheduler task_sample task_lease task_action "
+    "task_lock task_once"
 ).split()
 
 

@@ -23,6 +23,7 @@ from taskkit.queues.redis import RedisQueue
 from taskkit.states import ENDED, Status
 from tests import sample_app
 from tests.databases import fresh_database
+from tests.machine import ending_with_parent
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +41,13 @@ class Process:
         self.out, self.err = home.folder / f"{role}-{number}.out", home.folder / f"{role}-{number}.err"
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", f"taskkit.{role}", *arguments],
+                [
+                    *ending_with_parent(),
+                    sys.executable,
+                    "-m",
+                    home.modules.get(role, f"taskkit.{role}"),
+                    *arguments,
+                ],
                 env={**home.environment, **extra},
                 cwd=home.folder,
                 stdin=subprocess.DEVNULL,
@@ -136,6 +143,8 @@ class Installation:
         self.environment |= _settings_as_environment(self.settings) | _named(environment)
         self.environment["PYTHONPATH"] = str(ROOT)
         self.processes: list[Process] = []
+        self.modules: dict[str, str] = {}
+        """What is run instead of ``taskkit.<role>``."""
 
     def _upgrade(self) -> None:
         from taskkit.center import TaskCenter

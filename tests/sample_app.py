@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import hashlib
 import itertools
 import logging
 import os
@@ -102,6 +103,14 @@ def fail(path: str, succeed_at: int = 99) -> str:
     if run.attempt < succeed_at:
         raise ValueError(f"attempt {run.attempt} fails")
     return f"attempt {run.attempt}"
+
+
+@kit.task("mendable", max_retry=0)
+def mendable(path: str, cause: str) -> str:
+    """Fails until its file says that its cause is mended."""
+    if cause not in Path(path).read_text().split():
+        raise ConnectionError(f"the {cause} did not answer for task {current_run().task_id}")
+    return f"the {cause} answered"
 
 
 @kit.task("later", max_retry=2)
@@ -209,6 +218,16 @@ def wait_for(met: Callable[[], bool]) -> bool:
 def spin() -> None:
     """A loop in C that no Python signal handler interrupts."""
     collections.deque(itertools.repeat(0), maxlen=0)
+
+
+@kit.task("burn", timeout=300)
+def burn(seconds: float) -> int:
+    """Busy in C for so long, a second at a time: Python's signal handlers run rarely."""
+    rounds, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        hashlib.pbkdf2_hmac("sha256", b"a", b"b", 500_000)
+        rounds += 1
+    return rounds
 
 
 @kit.task("swallow")

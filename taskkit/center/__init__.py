@@ -7,17 +7,21 @@ from datetime import datetime
 
 from taskkit.center import schema
 from taskkit.center.database import Database
+from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
 from taskkit.center.intake import Intake
+from taskkit.center.locks import LockDesk
 from taskkit.center.nodes import NodeDesk
 from taskkit.center.people import PeopleDesk
 from taskkit.center.plan import PlanDesk, PlanRules
 from taskkit.center.reading import ReadDesk, TaskFilter
+from taskkit.center.recovery import RecoveryDesk
+from taskkit.center.retention import RetentionDesk
 from taskkit.center.samples import SampleDesk
 from taskkit.center.work import WorkDesk
 from taskkit.clock import utc_now
 
-__all__ = ["Batch", "Database", "PlanRules", "TaskCenter", "TaskFilter", "WorkDesk"]
+__all__ = ["Batch", "Database", "DeadFilter", "PlanRules", "TaskCenter", "TaskFilter", "WorkDesk"]
 
 
 class TaskCenter:
@@ -29,17 +33,25 @@ class TaskCenter:
         *,
         rules: PlanRules | None = None,
         pool_size: int = 5,
+        overflow: int = 2,
         clock: Callable[[], datetime] = utc_now,
+        read_timeout: float = 60,
     ) -> None:
-        self.database = Database(url, pool_size=pool_size, clock=clock)
+        self.database = Database(
+            url, pool_size=pool_size, overflow=overflow, clock=clock, read_timeout=read_timeout
+        )
         self.rules = rules or PlanRules()
         self.intake = Intake(self.database)
         self.dispatch = DispatchDesk(self.database, self.rules.misfire_grace)
         self.plan = PlanDesk(self.database, self.rules)
+        self.recovery = RecoveryDesk(self.database, self.rules.default_zone)
         self.read = ReadDesk(self.database)
         self.samples = SampleDesk(self.database, self.read)
+        self.dead = DeadLetterDesk(self.database)
         self.people = PeopleDesk(self.database, self.rules.default_zone)
         self.nodes = NodeDesk(self.database)
+        self.locks = LockDesk(self.database)
+        self.retention = RetentionDesk(self.database)
 
     def __repr__(self) -> str:
         return f"<TaskCenter {self.database!r}>"
@@ -47,6 +59,11 @@ class TaskCenter:
     def worker_desk(self, worker_id: str) -> WorkDesk:
         """The verbs of one worker."""
         return WorkDesk(self.database, worker_id, self.rules.default_zone)
+
+    def apart(self, read_timeout: float = 5) -> TaskCenter:
+        """The same task center over one connection of its own, for when all others are in use or stuck."""
+        url = self.database.url.render_as_string(hide_password=False)
+        return TaskCenter(url, rules=self.rules, pool_size=1, overflow=0, read_timeout=read_timeout)
 
     def now(self) -> datetime:
         """The database's clock."""

@@ -49,17 +49,22 @@ SQLITE_SESSION = (
 
 
 class Database:
-    """One engine and its habits. Opens nothing until the first statement; safe across fork."""
+    """One engine and its habits. Opens nothing until the first statement; safe across fork.
+
+    It has at most ``pool_size`` + ``overflow`` connections; whoever needs another one waits for it.
+    """
 
     def __init__(
         self,
         url: str,
         *,
         pool_size: int = 5,
+        overflow: int = 2,
         clock: Callable[[], datetime] = utc_now,
         read_timeout: float = 60,
     ) -> None:
         self.url = _with_driver(make_url(url))
+        self._overflow = overflow
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.dialect: Dialect = SQLite(clock) if self.sqlite else MySQL()
         self.counters: Counter[str] = Counter()
@@ -187,7 +192,7 @@ class Database:
             self.url.difference_update_query(["charset"]),
             connect_args=arguments,
             pool_size=pool_size,
-            max_overflow=2,
+            max_overflow=self._overflow,
             pool_recycle=1800,
             pool_timeout=30,
             hide_parameters=True,
@@ -202,7 +207,11 @@ class Database:
 
     def _sqlite_engine(self, pool_size: int) -> Engine:
         memory = self.url.database in {None, "", ":memory:"}
-        options: dict[str, Any] = {"poolclass": sa.StaticPool} if memory else {"pool_size": pool_size}
+        options: dict[str, Any] = (
+            {"poolclass": sa.StaticPool}
+            if memory
+            else {"pool_size": pool_size, "max_overflow": self._overflow}
+        )
         engine = sa.create_engine(
             self.url,
             connect_args={"check_same_thread": False, "timeout": 10},

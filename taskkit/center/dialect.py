@@ -76,6 +76,9 @@ class MySQL(Dialect):
         "for_share": "LOCK IN SHARE MODE",
         "force_primary": "FORCE INDEX (PRIMARY)",
         "force_dispatch": "FORCE INDEX (ix_dispatch)",
+        "force_finished": "FORCE INDEX (ix_run_finished)",
+        "force_state": "FORCE INDEX (ix_occurrence_state)",
+        "force_done": "FORCE INDEX (ix_once_done)",
         "list_name": "CONCAT(queue, ':', priority)",
         "insert_ignore": "INSERT IGNORE",
     }
@@ -105,6 +108,9 @@ class SQLite(Dialect):
         "for_share": "",
         "force_primary": "",
         "force_dispatch": "INDEXED BY ix_dispatch",
+        "force_finished": "INDEXED BY ix_run_finished",
+        "force_state": "INDEXED BY ix_occurrence_state",
+        "force_done": "INDEXED BY ix_once_done",
         "list_name": "queue || ':' || priority",
         "insert_ignore": "INSERT OR IGNORE",
     }

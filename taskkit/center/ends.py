@@ -10,11 +10,13 @@ from typing import Any
 from sqlalchemy.engine import Connection, Row
 
 from taskkit.center.database import Database
+from taskkit.center.occurrences import settle
 from taskkit.center.statements import work as sql
 from taskkit.errors import CronError
+from taskkit.fingerprints import fingerprint
 from taskkit.model import Finish
 from taskkit.planning import NextUp, after_run, schedule_of, within
-from taskkit.states import Move, Outcome, Status, TaskType, target
+from taskkit.states import Move, OccurrenceState, Outcome, Status, TaskType, target
 from taskkit.texts import TEXT_BYTES, cut, cut_middle, encodable
 
 GOES_ON = {Move.FAIL, Move.HAND_BACK, Move.LOSE, Move.NEXT_OCCURRENCE}
@@ -68,13 +70,14 @@ def _ending(database: Database, end: Finish, row: Row[Any], default_zone: str) -
         end.task.id,
         int(status),
         0 if move is Move.NEXT_OCCURRENCE else end.retry_count,
-        _delay(database, end, row) if move is Move.FAIL else None,
+        _delay(database, end, row) if move in {Move.FAIL, Move.LOSE} else None,
         int(move is Move.NEXT_OCCURRENCE),
         bind(next_up.occurrence_at) if next_up else None,
         bind(next_up.next_fire_at) if next_up else None,
         cut(end.last_result or end.error or end.outcome.value, TEXT_BYTES),
         None if end.result is None else encodable(end.result),
         int(end.suspect),
+        int(end.outcome is Outcome.LOST),
         int(ended),
     )
     return Ending(end.task.id, values, next_up, _occurrence_ended(database, end, row) if ended else None)
@@ -92,8 +95,10 @@ def _move(end: Finish, row: Row[Any]) -> Move:
     return end.move
 
 
-def _delay(database: Database, end: Finish, row: Row[Any]) -> float:
+def _delay(database: Database, end: Finish, row: Row[Any]) -> float | None:
     """Seconds of back-off: a handler may ask for any number, and the instant must be one the database can hold."""
+    if end.delay is None:
+        return None
     room = (database.dialect.last - _clock(database, row)).total_seconds()
     return min(end.delay, room) if end.delay >= 0 else 0.0
 
@@ -125,18 +130,35 @@ def _occurrence_ended(database: Database, end: Finish, row: Row[Any]) -> dict[st
     return {"outcome": outcome.value, "task_id": end.task.id, "planned_at": planned}
 
 
+def write_endings(connection: Connection, database: Database, found: Sequence[Ending]) -> None:
+    """Write the ends into their locked rows in one UPDATE, and what became of their occurrences."""
+    statement = sql.write_ends(not database.sqlite, len(found))
+    parameters = tuple(value for ending in found for value in ending.values)
+    connection.exec_driver_sql(database.driver_text(statement), parameters)
+    for ending in found:
+        if ending.occurrence_ended:
+            connection.execute(database.text(sql.OCCURRENCE_ENDED), ending.occurrence_ended)
+        if ending.next_up is not None and ending.next_up.passed:
+            settle(
+                connection, database, ending.task_id, ending.next_up.passed,
+                OccurrenceState.SKIPPED, ending.next_up.reason,
+            )  # fmt: skip
+
+
 def write_run_rows(
-    connection: Connection, database: Database, ends: Sequence[Finish], worker_id: str, now: datetime
+    connection: Connection, database: Database, ends: Sequence[Finish], worker_id: str | None, now: datetime
 ) -> None:
     """One ``task_run`` row for each attempt; a superseded one fills in the row of an attempt thought lost."""
-    host = worker_id.partition(":")[0][:HOST_LETTERS]
+    host = None if worker_id is None else worker_id.partition(":")[0][:HOST_LETTERS]
     late = ends[0].outcome is Outcome.SUPERSEDED
     statement = sql.insert_runs(not database.sqlite, len(ends), late=late)
     values = tuple(value for end in ends for value in _run(database, end, worker_id, host, now))
     connection.exec_driver_sql(database.driver_text(statement), values)
 
 
-def _run(database: Database, end: Finish, worker_id: str, host: str, now: datetime) -> tuple[Any, ...]:
+def _run(
+    database: Database, end: Finish, worker_id: str | None, host: str | None, now: datetime
+) -> tuple[Any, ...]:
     bind = database.dialect.bind
     task = end.task
     return (
@@ -156,5 +178,5 @@ def _run(database: Database, end: Finish, worker_id: str, host: str, now: dateti
         None if end.result is None else encodable(end.result),
         None if end.error is None else cut(end.error, TEXT_BYTES),
         None if end.traceback is None else cut_middle(end.traceback, TEXT_BYTES),
-        None,
+        fingerprint(end.outcome, task.task_code, end.error, end.traceback),
     )

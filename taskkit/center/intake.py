@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from taskkit.center.database import Database
-from taskkit.center.dialect import Dialect, ForeignSQLite, MySQL
+from taskkit.center.dialect import Dialect
+from taskkit.center.joining import foreign_dialect
 from taskkit.center.statements import intake as sql
 from taskkit.clock import EPOCH, seconds, utc_now
 from taskkit.cron import parse
@@ -58,21 +59,9 @@ class Intake:
 
         Nothing is repeated or reconnected, and errors go up: after a deadlock the caller's own work is gone too.
         """
-        dialect = _foreign(connection)
+        dialect = foreign_dialect(connection)
         _check(tasks, dialect)
         return _insert(connection, tasks, dialect)
-
-
-def _foreign(connection: Connection) -> Dialect:
-    """How to speak on a connection of the caller's, through whatever driver."""
-    if connection.dialect.name == "sqlite":
-        return ForeignSQLite()
-    if connection.dialect.name not in {"mysql", "mariadb"}:
-        raise InputError("connection", f"is to {connection.dialect.name}; the task center is not there")
-    dialect = MySQL()
-    if connection.dialect.paramstyle == "qmark":
-        dialect.mark, dialect.instant_mark = "?", "FROM_UNIXTIME(?)"
-    return dialect
 
 
 def _check(tasks: Sequence[NewTask], dialect: Dialect) -> None:

@@ -1,4 +1,4 @@
-"""The caller's own connection, so that a task can be part of the caller's transaction."""
+"""The caller's own connection, so that a task, or a ``once``, can be part of the caller's transaction."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session, scoped_session
 
+from taskkit.center.dialect import Dialect, ForeignSQLite, MySQL
 from taskkit.errors import InputError
 
 
@@ -20,6 +21,18 @@ def connection_of(given: Any) -> Connection:
         raise InputError(
             "connection",
             f"a {type(given).__name__} cannot be joined directly; use `await session.run_sync(lambda s: "
-            "handler.options(connection=s).enqueue(…))`",
+            "handler.options(connection=s).enqueue(…))`, or kit.once(s, …) there",
         )
     raise InputError("connection", f"must be a SQLAlchemy Connection or Session, not {type(given).__name__}")
+
+
+def foreign_dialect(connection: Connection) -> Dialect:
+    """How to speak on a connection of the caller's, through whatever driver."""
+    if connection.dialect.name == "sqlite":
+        return ForeignSQLite()
+    if connection.dialect.name not in {"mysql", "mariadb"}:
+        raise InputError("connection", f"is to {connection.dialect.name}; the task center is not there")
+    dialect = MySQL()
+    if connection.dialect.paramstyle == "qmark":
+        dialect.mark, dialect.instant_mark = "?", "FROM_UNIXTIME(?)"
+    return dialect

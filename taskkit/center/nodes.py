@@ -12,7 +12,6 @@ from taskkit.center.database import Database
 from taskkit.center.statements import nodes as sql
 from taskkit.model import SchedulerBeat, WorkerBeat
 
-FORGET_AFTER = 7 * 86400.0
 INSTANTS = {"started_at", "heartbeat_at", "last_progress_at", "last_scan_at", "stopped_at"}
 DOCUMENTS = {"children", "tasks"}
 
@@ -48,7 +47,6 @@ class NodeDesk:
             "processes": beat.processes,
         }
         self._write(sql.WORKER_IN, parameters)
-        self._write(sql.FORGET_WORKERS, {"age": FORGET_AFTER})
 
     def beat_worker(self, beat: WorkerBeat) -> bool:
         """A worker's heartbeat; False when its row is gone."""
@@ -69,6 +67,10 @@ class NodeDesk:
         }
         return self._write(sql.WORKER_BEAT, parameters) == 1
 
+    def write_stacks(self, worker_id: str, stacks: str) -> None:
+        """Where a worker's threads and children stood when it gave itself up."""
+        self._write(sql.WORKER_STACKS, {"worker_id": worker_id, "stacks": stacks})
+
     def leave_worker(self, worker_id: str) -> None:
         """A worker has stopped in order."""
         self._write(sql.WORKER_OUT, {"worker_id": worker_id})
@@ -80,7 +82,6 @@ class NodeDesk:
     def enter_scheduler(self, scheduler_id: str, host: str, pid: int) -> None:
         """A scheduler starts."""
         self._write(sql.SCHEDULER_IN, {"scheduler_id": scheduler_id, "host": host[:100], "pid": pid})
-        self._write(sql.FORGET_SCHEDULERS, {"age": FORGET_AFTER})
 
     def beat_scheduler(self, beat: SchedulerBeat) -> bool:
         """A scheduler's heartbeat; False when its row is gone."""

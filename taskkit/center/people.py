@@ -26,9 +26,18 @@ class PeopleDesk:
         """Make a waiting, failed or finished task due now; a periodic one keeps its rhythm."""
         return self._act(task_id, Move.RUN_NOW, actor, self._start)
 
-    def retry(self, task_id: int, actor: str) -> Status:
-        """Start a given up or cancelled task afresh, its retries counted from 0."""
-        return self._act(task_id, Move.RETRY, actor, self._start)
+    def retry(self, task_id: int, actor: str, after: int | None = None) -> Status:
+        """Start a given up or cancelled task afresh, its retries counted from 0.
+
+        ``after``: only one that still stands given up as attempt number ``after`` left it.
+        """
+
+        def act(connection: Connection, row: Row[Any]) -> Status:
+            if after is not None and (row.status != Status.GIVEN_UP or row.attempt != after):
+                raise IllegalMove(f"{_story(row)} is no longer what gave up with attempt {after}")
+            return self._start(connection, row)
+
+        return self._act(task_id, Move.RETRY, actor, act)
 
     def give_up(self, task_id: int, actor: str) -> Status:
         """Stop retrying a failed task; a periodic one, which is never given up, raises IllegalMove."""

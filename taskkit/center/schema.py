@@ -12,7 +12,7 @@ from taskkit.center.database import Database
 from taskkit.center.faults import classify, explain
 from taskkit.errors import SchemaError
 
-HEAD = "0001"
+HEAD = "0002"
 """The schema this code was written for; it also runs on the next one (a rolling upgrade)."""
 VERSION_TABLE = "task_schema"
 WAIT_S = 60

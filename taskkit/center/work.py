@@ -10,16 +10,16 @@ from typing import Any
 from sqlalchemy.engine import Connection, Row
 
 from taskkit.center.database import Database
-from taskkit.center.ends import Ending, endings, portions, write_run_rows
+from taskkit.center.ends import endings, portions, write_endings, write_run_rows
 from taskkit.center.intake import new_token
-from taskkit.center.occurrences import settle
 from taskkit.center.statements import work as sql
 from taskkit.errors import CommitUnknown
 from taskkit.model import Claimed, Claims, Finish, Message
-from taskkit.states import Move, OccurrenceState, Outcome, Status, sources, target
+from taskkit.states import Move, Outcome, Status, sources, target
 from taskkit.texts import encodable
 
 CLAIMABLE = sorted(int(s) for s in sources(Move.CLAIM))
+MOST_HELD = 10_000
 NOT_FINISHED_BY_US = {None, Outcome.LOST.value, Outcome.SUPERSEDED.value}
 
 
@@ -55,6 +55,12 @@ class WorkDesk:
             except CommitUnknown:
                 late += self.database.write(lambda c, part=part: self._finish(c, part))  # type: ignore[misc]
         return late
+
+    def held(self, most: int = MOST_HELD) -> list[Claimed]:
+        """The tasks that SQL says this worker runs, without their payloads; at most so many."""
+        parameters = {"status": int(Status.RUNNING), "worker": self.worker_id, "most": most}
+        text = self.database.text(sql.HELD)
+        return [self._read(row) for row in self.database.read(lambda c: c.execute(text, parameters).all())]
 
     def cancel_requested(self, ids: Sequence[int]) -> set[tuple[int, int]]:
         """Those of this worker's running tasks, as (id, attempt), that a person wants to be cancelled."""
@@ -169,22 +175,10 @@ class WorkDesk:
         ours = [end for end in ends if (end.task.id, end.task.attempt) in held]
         late = [end for end in ends if (end.task.id, end.task.attempt) not in held]
         if ours:
-            self._write(connection, endings(self.database, ours, held, self.default_zone))
+            found = endings(self.database, ours, held, self.default_zone)
+            write_endings(connection, self.database, found)
             write_run_rows(connection, self.database, ours, self.worker_id, self._instant(rows[0].now))
         return self._too_late(connection, late) if late else []
-
-    def _write(self, connection: Connection, found: Sequence[Ending]) -> None:
-        statement = sql.write_ends(not self.database.sqlite, len(found))
-        parameters = tuple(value for ending in found for value in ending.values)
-        connection.exec_driver_sql(self.database.driver_text(statement), parameters)
-        for ending in found:
-            if ending.occurrence_ended:
-                connection.execute(self.database.text(sql.OCCURRENCE_ENDED), ending.occurrence_ended)
-            if ending.next_up is not None and ending.next_up.passed:
-                settle(
-                    connection, self.database, ending.task_id, ending.next_up.passed,
-                    OccurrenceState.SKIPPED, ending.next_up.reason,
-                )  # fmt: skip
 
     def _too_late(self, connection: Connection, late: Sequence[Finish]) -> list[Finish]:
         """Ends whose rows are no longer ours: already written by us (a lost reply), or superseded."""

@@ -178,7 +178,7 @@ def _not_claimed(front: Front, task: Task) -> str:
     waiting = _depth(front, task.queue)
     state = f"{busy} of {slots} processes of its {len(serving)} worker{'s' * (len(serving) > 1)} are busy"
     if waiting == 0:
-        return f"its message is in no list although {state}: the broker lost it, and nothing rings again for it (recovery is not built yet)"
+        return f"its message is in no list although {state}: the broker lost it, and a scheduler rings again for it within some {front.settings.scheduler.lost_after_s + 5:.0f} s"
     return f"{waiting} messages wait in its queue and {state}: see `taskkit tasks list --status running`"
 
 

@@ -72,14 +72,15 @@ def find(center: TaskCenter, wanted: Wanted) -> list[Task]:
             code=wanted.code,
             queue=wanted.queue,
             periodic=wanted.periodic,
-            since=_instant(center, wanted.since),
+            since=instant_of(center, wanted.since),
             before=wanted.before or 0,
             limit=wanted.limit,
         )
     )
 
 
-def _instant(center: TaskCenter, age: float | None) -> datetime | None:
+def instant_of(center: TaskCenter, age: float | None) -> datetime | None:
+    """The instant so many seconds ago on the database's clock; None stays None."""
     if age is None:
         return None
     try:

@@ -120,6 +120,8 @@ class Story:
             show("", f"attempt {run.attempt} {run.outcome.value}: {run.error or ''}".rstrip(": "))
             if run.traceback:
                 show(run.traceback.rstrip())
+            if run.fingerprint:
+                show(f"fingerprint {run.fingerprint}")
         if len(told) < len(failed):
             show("", f"{len(failed) - len(told)} earlier errors: --all")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from taskkit.cli import tasks_dead
 from taskkit.cli.brief import doing, fires, last_words
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import TASK_ID, json_option
@@ -22,6 +23,7 @@ def command() -> None:
     \b
       taskkit tasks list --status given_up --since 1h     who gave up in the last hour
       taskkit tasks show 17                               why: runs, errors, tracebacks
+      taskkit tasks dead                                  what gave up, by cause
       taskkit tasks retry --status given_up --since 1h    try all of them again
     """
 
@@ -137,5 +139,6 @@ def show_task(front: Front, task_id: int, everything: bool, as_json: bool) -> No
         story.show(everything=everything)
 
 
+command.add_command(tasks_dead.command)
 for _move in MOVES:
     command.add_command(move_command(_move))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -12,11 +13,13 @@ from taskkit.cli.conduct import Failed, say
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import json_option
 from taskkit.cli.select import Wanted, filters, find, ids
+from taskkit.cli.tasks_paced import ALL, Paced, options, retry_paced
 from taskkit.cli.tasks_touch import Answer, ending_of, show_before, touched
 from taskkit.errors import DatabaseUnavailable, TaskkitError
 from taskkit.states import Status
 
-MANY = 10_000
+C = TypeVar("C", bound=Callable[..., Any])
+MANY, USUAL = 10_000, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ MOVES = (
         "retry",
         "retry",
         "Start given up or cancelled tasks afresh, their retries counted from 0.",
-        "taskkit tasks retry --status given_up --since 1h",
+        "taskkit tasks retry --status given_up --since 1h\n  taskkit tasks retry --fingerprint 3f9ac1d27b04 --rate 5",
         "starts again",
     ),
     PersonsMove(
@@ -80,9 +83,8 @@ def move_command(move: PersonsMove) -> click.Command:
     )
     @ids
     @filters
-    @click.option(
-        "--limit", type=click.IntRange(1, MANY), default=1000, show_default=True, help="At most so many."
-    )
+    @_limit(move)
+    @(options if move.verb == "retry" else _nothing)
     @click.option("--dry-run", is_flag=True, help="Only show which tasks are meant.")
     @click.option("--yes", is_flag=True, help="Do not ask before doing it to all that match.")
     @json_option
@@ -91,13 +93,18 @@ def move_command(move: PersonsMove) -> click.Command:
         front: Front,
         /,
         ids: tuple[int, ...],
-        limit: int,
+        limit: int | None,
         dry_run: bool,
         yes: bool,
         as_json: bool,
         **chosen: Any,
     ) -> None:
-        wanted = Wanted(limit=limit, **chosen)
+        paced = Paced.taken_from(chosen, ids)
+        if paced.fingerprint is not None:
+            wanted = Wanted(limit=ALL if limit is None else limit, **chosen)
+            retry_paced(front, paced, wanted, dry_run=dry_run, yes=yes, as_json=as_json)
+            return
+        wanted = Wanted(limit=_bounded(limit), **chosen)
         meant = _meant(front, ids, wanted)
         if dry_run:
             _preview(front, meant, as_json)
@@ -110,10 +117,31 @@ def move_command(move: PersonsMove) -> click.Command:
     return run
 
 
+def _limit(move: PersonsMove) -> Callable[[C], C]:
+    """Only a paced retry takes more than can be shown and answered for at once."""
+    paced = move.verb == "retry"
+    usual = f"{USUAL}; with --fingerprint all" if paced else str(USUAL)
+    most = click.IntRange(1, ALL if paced else MANY)
+    return click.option("--limit", type=most, metavar="N", help=f"At most so many (default {usual}).")
+
+
+def _nothing(command: C) -> C:
+    return command
+
+
+def _bounded(limit: int | None) -> int:
+    if limit is not None and limit > MANY:
+        raise click.BadParameter(
+            f"at most {MANY} at once; repeat the command for the rest", param_hint="--limit"
+        )
+    return USUAL if limit is None else limit
+
+
 def _meant(front: Front, ids: tuple[int, ...], wanted: Wanted) -> list[int]:
     if bool(ids) == wanted.given:
         raise click.UsageError(
             "name tasks by their ids, or choose them with --status, --since, --code, --queue, --periodic"
+            + (", --fingerprint" if click.get_current_context().info_name == "retry" else "")
             + ("; not both" if ids else ""),
             click.get_current_context(),
         )

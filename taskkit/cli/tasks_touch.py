@@ -48,13 +48,14 @@ def touched(tasks: Sequence[Task]) -> object:
     return table(columns, rows, keep=("id", "status"), excerpts=("code", "last result"))
 
 
-def show_before(tasks: Sequence[Task]) -> None:
-    """On stderr, before a person is asked: the first of the tasks, and how many more there are."""
+def show_before(tasks: Sequence[Task], count: int | None = None) -> None:
+    """On stderr, before a person is asked: the first of the tasks, and how many more of ``count`` there are."""
     from taskkit.render import show
 
     show(touched(tasks[:SHOWN]), stream=sys.stderr)
-    if len(tasks) > SHOWN:
-        show(f"and {len(tasks) - SHOWN} more", stream=sys.stderr)
+    more = (len(tasks) if count is None else count) - SHOWN
+    if more > 0:
+        show(f"and {more} more", stream=sys.stderr)
 
 
 def ending_of(center: TaskCenter, task_id: int) -> str:

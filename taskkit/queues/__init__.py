@@ -1,7 +1,8 @@
 """Queues: the doorbell between schedulers and workers, behind one small port."""
 
 from taskkit.queues.base import Pulled, Queue
-from taskkit.queues.connect import connect
+from taskkit.queues.connect import Asker, connect, connect_asker
+from taskkit.queues.keys import Keys
 from taskkit.queues.memory import MemoryQueue, MemoryStore
 
-__all__ = ["MemoryQueue", "MemoryStore", "Pulled", "Queue", "connect"]
+__all__ = ["Asker", "Keys", "MemoryQueue", "MemoryStore", "Pulled", "Queue", "connect", "connect_asker"]

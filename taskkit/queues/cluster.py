@@ -112,6 +112,7 @@ def _owners(reply: list[Any], seed_host: str) -> list[Node | None]:
 
 
 def _slot(command: Command) -> int:
-    """Keys are bytes and stand first; a command without a key may go anywhere."""
-    key = command[1] if len(command) > 1 else b""
+    """Keys are bytes and stand first, in an EVAL after the script; a command without a key may go anywhere."""
+    place = 3 if command[0] == "EVAL" else 1
+    key = command[place] if len(command) > place else b""
     return int(key_slot(key)) if isinstance(key, bytes) and key else 0

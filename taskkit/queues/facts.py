@@ -14,7 +14,10 @@ Exchange = Callable[[Sequence[Command]], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """Facts of one server; None where it did not tell. ``persistence`` is none, rdb, aof or rdb+aof."""
+    """Facts of one server; None where it did not tell.
+
+    ``persistence`` is none, rdb, aof or rdb+aof; ``saving`` says whether it worked last.
+    """
 
     product: str = "redis"
     version: str | None = None
@@ -27,6 +30,8 @@ class ServerFacts:
     maxclients: int | None = None
     role: str | None = None
     uptime_s: int | None = None
+    saving: bool | None = None
+    evicted: int | None = None
 
 
 def read_facts(exchange: Exchange) -> ServerFacts:
@@ -50,6 +55,8 @@ def read_facts(exchange: Exchange) -> ServerFacts:
         maxclients=_number(said.get("maxclients", config["maxclients"])),
         role=said.get("role"),
         uptime_s=_number(said.get("uptime_in_seconds")),
+        saving=_saving(said),
+        evicted=_number(said.get("evicted_keys")),
     )
 
 
@@ -84,6 +91,42 @@ def _persistence(said: dict[str, str], save: str | None) -> str | None:
         return "aof" if aof else None
     kinds = [kind for kind, on in (("rdb", bool(save)), ("aof", aof)) if on]
     return "+".join(kinds) or "none"
+
+
+def _saving(said: dict[str, str]) -> bool | None:
+    """Whether the last save of each kind went well; a server whose save failed refuses writes."""
+    states = [said[name] for name in _SAVES if name in said]
+    return all(state == "ok" for state in states) if states else None
+
+
+_SAVES = ("rdb_last_bgsave_status", "aof_last_write_status")
+
+
+def rehearse(exchange: Exchange, key: bytes, *, lmpop: bool) -> dict[str, str]:
+    """Send what taskkit sends, to a key that it leaves empty; the commands that were refused, and how."""
+    commands: list[Command] = [
+        ("PING",),
+        ("RPUSH", key, b"a", b"b", b"c", b"d"),
+        ("TYPE", key),
+        ("LLEN", key),
+        ("LRANGE", key, 0, -1),
+        ("LTRIM", key, -4, -1),
+        ("LPOP", key, 2),
+        ("BLPOP", key, "0.01"),
+        *(_newer(key) if lmpop else ()),
+        ("LTRIM", key, 1, 0),
+    ]
+    replies = exchange(commands)
+    refused: dict[str, str] = {}
+    for command, reply in zip(commands, replies, strict=True):
+        if isinstance(reply, Trouble) and not (reply.code == "UNKNOWN" and "LMPOP" in str(command[0])):
+            refused.setdefault(str(command[0]), reply.text)
+    return refused
+
+
+def _newer(key: bytes) -> list[Command]:
+    """What is sent from Redis 7 on; a server that does not know them gets the others."""
+    return [("LMPOP", 1, key, "LEFT", "COUNT", 9), ("BLMPOP", "0.01", 1, key, "LEFT", "COUNT", 9)]
 
 
 def _number(text: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""The names of all keys that the queue has in Redis."""
+"""The names of all keys in Redis: those of the queue, of locks, and of what is done once."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ class Keys:
             key = self._lists[name] = self._build(name).encode()
             self._names[key] = name
         return key
+
+    def lock(self, name: str) -> bytes:
+        """``{prefix}task:lock:{nightly}``."""
+        return f"{self.prefix}task:lock:{{{encoded(name)}}}".encode()
+
+    def once(self, key: str) -> bytes:
+        """``{prefix}task:once:{invoice-42}``."""
+        return f"{self.prefix}task:once:{{{encoded(key)}}}".encode()
 
     def name(self, key: bytes) -> ListName:
         """The list whose key was asked for before."""

@@ -10,7 +10,7 @@ from taskkit.errors import InputError, StoreError
 from taskkit.model import DeadMessage, ListName, Message
 from taskkit.queues import base, codec
 from taskkit.queues.base import Pulled
-from taskkit.queues.facts import ServerFacts, read_facts
+from taskkit.queues.facts import ServerFacts, read_facts, rehearse
 from taskkit.queues.keys import Keys
 from taskkit.queues.order import Order
 from taskkit.queues.puller import Puller, in_seconds
@@ -44,6 +44,7 @@ class RedisQueue:
         self.keys = Keys(prefix)
         self._pulls = pulls
         self._rest = rest
+        self._lmpop = lmpop and not one_slot
         self._puller = Puller(pulls, self.keys, order or Order(), lmpop=lmpop, one_slot=one_slot)
 
     def push(self, batches: Mapping[ListName, Sequence[Message]]) -> dict[ListName, StoreError]:
@@ -113,6 +114,11 @@ class RedisQueue:
     def server_facts(self) -> ServerFacts:
         """Version, persistence, memory policy and the like, as far as the server tells."""
         return read_facts(self._rest.exchange)
+
+    def refusals(self) -> dict[str, str]:
+        """The commands of a queue that this account or this server refuses, tried on a key that is left empty."""
+        key = f"{self.keys.prefix}task:doctor".encode()
+        return rehearse(self._rest.exchange, key, lmpop=self._lmpop)
 
     def close(self) -> None:
         """Disconnect, after a pull that is under way."""

@@ -20,7 +20,10 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "READONLY": ("is a read-only replica", "point redis_url at the master, or use redis+sentinel://"),
     "LOADING": ("is still loading its data", "wait until it has; its log tells how far it is"),
     "MISCONF": ("cannot save to disk and refuses writes", "free disk space; its log has the cause"),
-    "NOPERM": ("forbids this to the user", "grant it: ACL SETUSER … ~<prefix>* +@list +@connection +type"),
+    "NOPERM": (
+        "forbids this to the user",
+        "grant it: ACL SETUSER … ~<prefix>* +@list +@connection +type, for locks +set +get +del +eval",
+    ),
     "NOAUTH": ("asks for a password", "write it into redis_url: redis://:password@host:6379/0"),
     "WRONGPASS": ("refuses user or password", "correct them in redis_url"),
     "MASTERDOWN": ("is a replica that has lost its master", "point redis_url at the master"),

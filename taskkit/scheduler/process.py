@@ -7,19 +7,21 @@ import os
 import socket
 
 from taskkit.center import TaskCenter
-from taskkit.clock import utc_now
+from taskkit.clock import monotonic, seconds, utc_now
 from taskkit.cron import tzdata_version
 from taskkit.errors import BrokerUnavailable, StoreError
 from taskkit.model import SchedulerBeat
 from taskkit.queues import Queue
 from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.scheduler.pruner import Pruner
+from taskkit.scheduler.recovery import MessageRecovery, WorkerRecovery
 from taskkit.scheduler.sampler import Sampler
 from taskkit.service import Stop, Ticker, Troubles, carry_on, node_id
 from taskkit.settings import Settings
 
 log = logging.getLogger("taskkit.scheduler")
 LEASE_SECONDS = 10.0
-CLOCK_OFFSET_ALARM_MS = 1000.0
+OTHERS_FRESH = 15.0
 
 
 class SchedulerProcess:
@@ -31,13 +33,21 @@ class SchedulerProcess:
         self.settings, self.center, self.queue, self.stop = settings, center, queue, stop
         self.id = node_id()
         self.dispatcher = Dispatcher(center, queue, settings.scheduler)
+        self.messages = MessageRecovery(center, queue, self.id, settings.scheduler)
+        self.workers = WorkerRecovery(center, self.id, settings.scheduler)
         self._scan_troubles, self._ring_troubles = (
             Troubles("the dispatch scan"),
             Troubles("waiting for the bell"),
         )
         self._tickers = [Ticker("planner", self.plan, stop), Ticker("heartbeat", self.beat, stop)]
-        self._tickers += [Ticker("sampler", Sampler(center, queue, self.id).tick, stop), *extra]
-        self._clock_alarmed = False
+        self._tickers += [
+            Ticker("sampler", Sampler(center, queue, self.id).tick, stop),
+            Ticker("pruner", Pruner(center, settings.retention, self.id).tick, stop),
+            Ticker("recovery of messages", self.messages.tick, stop),
+            Ticker("recovery from workers", self.workers.tick, stop),
+            *extra,
+        ]
+        self._clock_off = self._benched = False
 
     def run(self) -> None:
         """Dispatch until the stop."""
@@ -46,7 +56,10 @@ class SchedulerProcess:
         for ticker in self._tickers:
             ticker.start()
         while not self.stop.asked:
-            self._wait(carry_on(self.dispatcher.scan, self._scan_troubles))
+            if self._benched:
+                self.stop.wait(self.settings.scheduler.poll_s)
+            else:
+                self._wait(carry_on(self.dispatcher.scan, self._scan_troubles))
         self._leave()
 
     def plan(self) -> float:
@@ -59,10 +72,9 @@ class SchedulerProcess:
 
     def beat(self) -> float:
         """Write the heartbeat, with the offset of this node's clock from the database's."""
-        before = utc_now()
-        database = self.center.now()
-        offset = (before + (utc_now() - before) / 2 - database).total_seconds() * 1000
-        self._watch_clock(offset)
+        offset = self._measure_clock()
+        if offset is not None:
+            self._watch_clock(offset)
         counters = self.dispatcher.counters
         beat = SchedulerBeat(
             scheduler_id=self.id,
@@ -71,7 +83,7 @@ class SchedulerProcess:
             dispatched=counters.dispatched,
             scans=counters.scans,
             last_scan_at=counters.last_scan_at,
-            clock_offset_ms=round(offset, 3),
+            clock_offset_ms=None if offset is None else round(offset, 3),
             tzdata_version=tzdata_version(),
             retries=sum(self.center.database.counters.values()),
         )
@@ -91,19 +103,49 @@ class SchedulerProcess:
         else:
             self._ring_troubles.over()
 
+    def _measure_clock(self) -> float | None:
+        """Milliseconds by which this node's clock is ahead of the database's; None when the answer took too long."""
+        begun, before = monotonic(), utc_now()
+        database = self.center.now()
+        took = monotonic() - begun
+        if took * 1000 > self.settings.scheduler.clock_limit_ms:
+            return None
+        return (before + seconds(took / 2) - database).total_seconds() * 1000
+
     def _watch_clock(self, offset_ms: float) -> None:
-        off = abs(offset_ms) > CLOCK_OFFSET_ALARM_MS
-        if off and not self._clock_alarmed:
-            log.error(
-                "this node's clock is %.0f ms off the database's, which decides; set it right", offset_ms
+        """A clock that is off harms nothing by itself, since the database's decides; but it should not be trusted."""
+        limit = self.settings.scheduler.clock_limit_ms
+        off = abs(offset_ms) > limit
+        benched = off and self._another_is_right(limit)
+        if (off, benched) != (self._clock_off, self._benched):
+            doing = (
+                "another scheduler dispatches meanwhile"
+                if benched
+                else "no other has a better one: dispatching goes on"
             )
-        self._clock_alarmed = off
+            if off:
+                log.error(
+                    "this node's clock is %.0f ms off the database's: set it right; %s", offset_ms, doing
+                )
+            else:
+                log.warning("this node's clock is right again; dispatching")
+        self._clock_off, self._benched = off, benched
+
+    def _another_is_right(self, limit: float) -> bool:
+        """Whether another scheduler lives whose clock is within the limit."""
+        return any(
+            row["scheduler_id"] != self.id
+            and row["heartbeat_age_s"] < OTHERS_FRESH
+            and row["clock_offset_ms"] is not None
+            and abs(row["clock_offset_ms"]) <= limit
+            for row in self.center.nodes.schedulers()
+        )
 
     def _leave(self) -> None:
         for ticker in self._tickers:
             ticker.join(5)
         try:
-            for lease in ("planner", "sampler"):
+            for lease in ("planner", "sampler", "pruner", "recovery", "deaths"):
                 self.center.nodes.drop_lease(lease, self.id)
             self.center.nodes.leave_scheduler(self.id)
         except StoreError as error:

@@ -14,7 +14,7 @@ from msgspec import Meta
 from taskkit.errors import InputError, SettingsError
 from taskkit.names import check_zone
 from taskkit.settings.brokers import check_redis_url
-from taskkit.settings.schema import Scheduler, Settings, Worker
+from taskkit.settings.schema import Retention, Scheduler, Settings, Worker
 from taskkit.settings.urls import absolute_sqlite, check_database_url, redact
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ EXAMPLES: dict[str, Any] = {
 def hints() -> dict[str, Any]:
     """The annotated type of every setting by its key."""
     flat = get_type_hints(Settings, include_extras=True)
-    for name, table in (("scheduler", Scheduler), ("worker", Worker)):
+    for name, table in (("scheduler", Scheduler), ("worker", Worker), ("retention", Retention)):
         inner = get_type_hints(table, include_extras=True)
         flat |= {f"{name}.{key}": hint for key, hint in inner.items()}
     return flat

@@ -17,6 +17,7 @@ CountOrNone = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Period = Annotated[float, Meta(ge=0.01, le=3600)]
 Patience = Annotated[float, Meta(ge=0, le=86_400)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
+Days = Annotated[float, Meta(ge=0, le=36_500)]
 
 
 def usable_cpus() -> int:
@@ -38,11 +39,15 @@ class Scheduler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     plan_ahead_h: Annotated[float, Meta(ge=0.01, le=8784)] = 24.0
     plan_ahead_max: Annotated[int, Meta(ge=1, le=10_000)] = 100
     heartbeat_s: Period = 5.0
+    recover_every_s: Annotated[float, Meta(ge=0.05, le=4)] = 2.0
+    lost_after_s: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
+    dead_after_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 15.0
+    clock_limit_ms: Annotated[float, Meta(ge=1, le=86_400_000)] = 1000.0
     strict_priority: bool = False
 
 
 class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of the worker; 0 for ``max_tasks_per_child`` or ``max_growth_mib`` means no limit."""
+    """Settings of the worker; 0 for ``max_tasks_per_child``, ``max_growth_mib`` or ``stuck_s`` means no limit."""
 
     processes: Annotated[int, Meta(ge=1, le=1024)] = field(default_factory=lambda: min(usable_cpus(), 8))
     grace_s: Patience = 5.0
@@ -55,6 +60,20 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_tasks_per_child: CountOrNone = 10_000
     max_growth_mib: CountOrNone = 128
     strict_queues: bool = False
+    stuck_s: Patience = 120.0
+
+
+class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many days what is over is kept; 0 means for ever. ``chunk`` rows at most go in one transaction."""
+
+    tasks_days: Days = 30.0
+    dead_days: Days = 90.0
+    runs_days: Days = 30.0
+    occurrences_days: Days = 30.0
+    samples_days: Days = 14.0
+    actions_days: Days = 365.0
+    once_days: Days = 365.0
+    chunk: Annotated[int, Meta(ge=1, le=1000)] = 500
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,6 +95,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log_format: Literal["auto", "json", "pretty"] = "auto"
     scheduler: Scheduler = Scheduler()
     worker: Worker = field(default_factory=Worker)
+    retention: Retention = Retention()
 
     @classmethod
     def load(
@@ -112,7 +132,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def shown(self) -> dict[str, Any]:
         """The settings for people and scripts: flat names, plain values, no passwords."""
         flat = {key: value for key, value in asdict(self).items() if not isinstance(value, Struct)}
-        for table in ("scheduler", "worker"):
+        for table in ("scheduler", "worker", "retention"):
             flat |= {f"{table}.{key}": value for key, value in asdict(getattr(self, table)).items()}
         return {key: _shown(key, value) for key, value in flat.items()}
 

@@ -61,10 +61,10 @@ def run(
         stop = Stop()
         stop.listen()
         nursery = NurseryLink(settings.app, settings.worker.threads, worker_id)
-        stop.at_once = nursery.end
+        stop.at_once = lambda: _end(nursery)
         stores = _stores(settings, nursery)
         serving = _queues(settings, queues, nursery)
-        center = open_center(stores, pool_size=3, upgrade=True)
+        center = open_center(stores, pool_size=3, overflow=0, upgrade=True)
         queue = join_queue(stores, center)
     except TaskkitError as error:
         return exit_with(error)
@@ -86,6 +86,10 @@ def _stores(settings: Settings, nursery: NurseryLink) -> Settings:
 
 def _path(kind: type, value: Any) -> Any:
     return kind(value)
+
+
+def _end(nursery: NurseryLink) -> None:
+    nursery.end()
 
 
 def _queues(settings: Settings, asked: str | None, nursery: NurseryLink) -> list[str]:

@@ -50,7 +50,7 @@ class Child:
         self._answers: deque[Answer] = deque()
         self._sending, self._asking, self._mail = threading.Lock(), threading.Lock(), threading.Condition()
         self._reading = False
-        self.pid = os.getpid()
+        self.pid, self._pipe = os.getpid(), os.fstat(sock.fileno()).st_ino
         self._busy = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._async: dict[int, asyncio.Task[None]] = {}
@@ -73,11 +73,16 @@ class Child:
                 return
 
     def send(self, frame: msgspec.Struct) -> None:
-        """Send a frame to the parent; a process that a handler forked has no say, and without a parent all ends."""
+        """Send a frame to the parent; a process that a handler forked has no say, and without a parent all ends.
+
+        So it does when a handler has closed the pipe, whose descriptor may be something else of the handler's by now.
+        """
         if os.getpid() != self.pid:
             return
         try:
             with self._sending:
+                if os.fstat(self.sock.fileno()).st_ino != self._pipe:
+                    os._exit(1)
                 self.sock.sendall(frames.pack(frame))
         except OSError:
             os._exit(1)
@@ -225,8 +230,19 @@ class Child:
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="async handlers", daemon=True).start()
+            threading.Thread(
+                target=self._turn_loop, args=[self._loop], name="async handlers", daemon=True
+            ).start()
         return self._loop
+
+    def _turn_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Without its loop (a handler closed its descriptors) no async handler of this child comes to an end."""
+        try:
+            loop.run_forever()
+        except BaseException:  # noqa: BLE001 - whatever it was, the parent speaks for this child
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(1)
 
     def _thread_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:

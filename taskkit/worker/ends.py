@@ -43,8 +43,7 @@ class Ends:
 
     def by_verdict(self, slot: Slot, given: Given, verdict: Verdict, *, suspect: bool = False) -> None:
         """A job's child was ended, or died of itself."""
-        _, at = slot.marks.running(given.job.slot)
-        started = at if slot.has_begun(given) and at else None
+        started = slot.began(given) if slot.has_begun(given) else None
         now = monotonic()
         self.write(
             given.task,

@@ -24,6 +24,7 @@ class Feeder:
         self.budget = settings.prefetch_ms / 1000
         self._usual: dict[str, float] = {}
         self._mean = UNKNOWN_SECONDS
+        self._draining = False
 
     def learn(self, code: str, seconds: float) -> None:
         """A task of this code took so long."""
@@ -42,8 +43,10 @@ class Feeder:
         mode = self.handlers[code].mode
         return "sync" if mode == "thread" and self.settings.threads == 1 else mode
 
-    def room(self, slots: Iterable[Slot], now: float) -> int:
+    def room(self, slots: Sequence[Slot], now: float) -> int:
         """How many more tasks the children can use soon."""
+        if self._draining or _one_runs_alone(slots):
+            return 0
         room = 0
         for slot in slots:
             if not slot.usable or slot.alone:
@@ -59,6 +62,11 @@ class Feeder:
 
     def place(self, tasks: Sequence[Claimed], slots: Sequence[Slot], now: float) -> list[Claimed]:
         """Give tasks to children, in order; returns those for which there is no place now."""
+        if _one_runs_alone(slots):
+            return list(tasks)
+        alone = next((task for task in tasks if _wants_all(task)), None)
+        if alone is not None:
+            return self._place_alone(alone, tasks, slots)
         free = [slot for slot in slots if slot.usable and not slot.alone]
         loads = {slot.number: slot.load(now) for slot in free}
         batches: dict[int, list[Job]] = {}
@@ -85,8 +93,21 @@ class Feeder:
                 slot.give(batches[slot.number])
         return left
 
+    def _place_alone(self, alone: Claimed, tasks: Sequence[Claimed], slots: Sequence[Slot]) -> list[Claimed]:
+        """A task that was lost twice with its worker waits until nothing else runs here, and then runs alone."""
+        slot = None if any(slot.jobs for slot in slots) else next((s for s in slots if s.idle), None)
+        self._draining = slot is None
+        if slot is None:
+            return list(tasks)
+        job = slot.prepare(alone, self._mode(alone.task_code), self.usual(alone.task_code))
+        slot.alone = True
+        slot.give([job])
+        return [task for task in tasks if task is not alone]
+
     def excess(self, tasks: Sequence[Claimed], slots: Sequence[Slot]) -> set[int]:
         """Ids of the waiting tasks that would wait here for longer than HELD seconds, by what is known of their codes."""
+        if self._draining or _one_runs_alone(slots):
+            return {task.id for task in tasks if not task.suspect}
         room = HELD * max(1, sum(slot.usable for slot in slots))
         beyond = set()
         for task in tasks:
@@ -125,3 +146,12 @@ class Feeder:
 
     def _limit(self, mode: str) -> int:
         return self.settings.async_concurrency if mode == "async" else self.settings.threads
+
+
+def _wants_all(task: Claimed) -> bool:
+    """Lost twice with its worker: perhaps it kills them, so it must not take neighbours with it."""
+    return task.lost_count > 1
+
+
+def _one_runs_alone(slots: Iterable[Slot]) -> bool:
+    return any(slot.alone and any(_wants_all(g.task) for g in slot.jobs.values()) for slot in slots)

@@ -10,6 +10,7 @@ import msgspec
 
 LENGTH = struct.Struct("!I")
 CHUNK = 1 << 18
+LONGEST = 1 << 30
 
 
 class Job(msgspec.Struct, array_like=True, frozen=True):
@@ -99,7 +100,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
 
 class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
-    """Parent to nursery: fork a child; its socket and its marks travel along as descriptors."""
+    """Parent to nursery: fork a child; its socket, its marks and its stacks travel along as descriptors."""
 
     number: int
 
@@ -157,6 +158,8 @@ class Unpacker:
         try:
             while len(buffer) - start >= 4:
                 (size,) = LENGTH.unpack_from(buffer, start)
+                if size > LONGEST:
+                    raise ValueError(f"a frame of {size} bytes: something else was written into the pipe")
                 if len(buffer) - start - 4 < size:
                     break
                 start += 4 + size

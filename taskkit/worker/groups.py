@@ -1,4 +1,4 @@
-"""Ending a process group: killed, reaped as far as it is ours to reap, and waited for until nothing of it is left."""
+"""Ending a process group, killed and waited for until nothing of it is left; reaping what is ours to reap."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ def end_group(group: int, patience: float = PATIENCE) -> None:
             pass
         _reap(group)
         time.sleep(0.005)
+
+
+def reap_adopted(own: int) -> None:
+    """As PID 1: collect the ended processes that came to us when their parents died; ``own`` is waited for elsewhere."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid == own:
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)
 
 
 def _reap(group: int) -> None:

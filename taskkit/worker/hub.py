@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import queue
 import selectors
 import signal
 import socket
@@ -17,28 +18,30 @@ from taskkit.model import Claimed
 from taskkit.settings import Worker
 from taskkit.states import Outcome
 from taskkit.worker import frames
-from taskkit.worker.ends import Ends, log_fields
+from taskkit.worker.cancels import Cancels
+from taskkit.worker.deaths import Deaths
+from taskkit.worker.ends import Ends
 from taskkit.worker.feeding import Feeder
 from taskkit.worker.frames import Answer, Born, Died, Done, Enqueue, Progress
 from taskkit.worker.frames import Finish as FinishChild
-from taskkit.worker.groups import end_group
 from taskkit.worker.limits import Limits
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
 from taskkit.worker.progress import ProgressReport
 from taskkit.worker.slots import Given, Slot, Verdict
+from taskkit.worker.strays import end_orphans, mark_of
 from taskkit.worker.tally import Tally
-from taskkit.worker.verdicts import UNKNOWN, Judge, death
+from taskkit.worker.verdicts import UNKNOWN, Judge
 from taskkit.worker.writer import EnqueueRequest, Writer
 
 log = logging.getLogger("taskkit.worker")
 TICK = 0.05
 REBIRTH_PAUSE = 0.5
 STOP_KILL_GRACE = 0.5
+READS_A_TURN, MANY = 16, 1 << 30
 ORPHANS_PATIENCE = 0.5
 STOPPING = Verdict(Outcome.HANDED_BACK, "handed back: the worker is stopping")
 TOO_MUCH = Verdict(Outcome.HANDED_BACK, "handed back: the worker has enough to do")
-CANCELLED = Verdict(Outcome.CANCELLED, "cancelled by a person")
 
 
 class Hub:
@@ -53,12 +56,15 @@ class Hub:
         self.feeder = Feeder(settings, judge.handlers)
         self.ends = Ends(writer, judge, tally)
         self.limits = Limits(self.slots, nursery, pool, settings.kill_grace_s)
+        self.cancels = Cancels(self.slots, pool, self.ends, self.limits)
+        self.deaths = Deaths(self.ends, pool)
+        self.turns = 0
+        self._inventories: deque[queue.SimpleQueue[set[tuple[int, int]]]] = deque()
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
         self._answers: deque[tuple[int, Answer]] = deque()
-        self._cancels: deque[tuple[int, int]] = deque()
         self._next_number = 1
         self._births: list[float] = []
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._on_wake)
@@ -73,7 +79,7 @@ class Hub:
 
     def cancel(self, task_id: int, attempt: int) -> None:
         """A person wants this attempt to end; from any thread."""
-        self._cancels.append((task_id, attempt))
+        self.cancels.ask(task_id, attempt)
         self.wake()
 
     def open(self) -> None:
@@ -85,7 +91,7 @@ class Hub:
         for key, events in self._selector.select(TICK):
             key.data(events)
         self._answer()
-        self._carry_out_cancels()
+        self.cancels.carry_out()
         now = monotonic()
         self.limits.keep(now)
         for slot in self.slots.values():
@@ -94,6 +100,22 @@ class Hub:
         if feeding:
             self._give_birth(now)
             self.feed(now)
+        self.turns += 1
+        while self._inventories:
+            self._inventories.popleft().put(self._holds())
+
+    def inventory(self, seconds: float) -> set[tuple[int, int]] | None:
+        """What pool and children hold, as (id, attempt), between two turns; None when none came; from another thread."""
+        answer: queue.SimpleQueue[set[tuple[int, int]]] = queue.SimpleQueue()
+        self._inventories.append(answer)
+        self.wake()
+        with contextlib.suppress(queue.Empty):
+            return answer.get(timeout=seconds)
+        return None
+
+    def _holds(self) -> set[tuple[int, int]]:
+        tasks = [*self.pool.tasks, *(given.task for given in self.running)]
+        return {(task.id, task.attempt) for task in tasks}
 
     def feed(self, now: float) -> None:
         """Give waiting tasks to children and say how many more are wanted."""
@@ -162,10 +184,11 @@ class Hub:
         self._births = [at for at in self._births if at > now]
         for _ in due:
             places = max(self.settings.async_concurrency, self.settings.threads, 1)
-            slot, channel = Slot.create(self._next_number, places)
+            mark = mark_of(self.nursery.worker_id, self._next_number)
+            slot, channel = Slot.create(self._next_number, places, mark)
             self._next_number += 1
             self.slots[slot.number] = slot
-            self.nursery.spawn(slot.number, channel, slot.marks.fd)
+            self.nursery.spawn(slot.number, channel, slot.marks.fd, slot.stacks.fd)
             self._selector.register(slot.sock, selectors.EVENT_READ, lambda _, s=slot: self._on_child(s))
 
     def _on_nursery(self, _events: int) -> None:
@@ -180,14 +203,17 @@ class Hub:
                 self._died(frame.number, frame.code)
 
     def _nursery_died(self) -> None:
-        """All children die with it; a new one is started. What they were running is judged one by one."""
+        """All children die with it, and what they had started is ended; a new one takes its place."""
         log.error("the nursery has died; starting a new one")
         self._selector.unregister(self.nursery.sock)
-        self.nursery.end()
-        for slot in list(self.slots.values()):
-            if slot.pid is not None:
-                end_group(slot.pid, ORPHANS_PATIENCE)
-            self._died(slot.number, -signal.SIGKILL)
+        code = self.nursery.end()
+        slots = list(self.slots.values())
+        for slot in slots:
+            self._hear(slot)
+        self._end_orphans()
+        self.deaths.of_nursery(slots, code)
+        for slot in slots:
+            self._died(slot.number, code)
         try:
             self.nursery.restart()
         except AppError:
@@ -196,31 +222,23 @@ class Hub:
             return
         self._watch_nursery()
 
+    def _end_orphans(self) -> None:
+        groups = [slot.pid for slot in list(self.slots.values()) if slot.pid is not None]
+        end_orphans(self.nursery.worker_id, groups, ORPHANS_PATIENCE)
+
+    def abandon(self) -> None:
+        """End nursery, children and what they started at once; from any thread, when the loop does not turn."""
+        self.nursery.process.kill()
+        self._end_orphans()
+
     def _died(self, number: int, code: int) -> None:
         slot = self.slots.pop(number)
         self._hear(slot)
         self._unwatch(slot)
-        self._judge_the_dead(slot, code)
+        self.deaths.of_child(slot, code)
         slot.close()
         calm = not slot.retiring and not slot.served and not slot.ending
         self._births.append(monotonic() + (REBIRTH_PAUSE if calm else 0.0))
-
-    def _judge_the_dead(self, slot: Slot, code: int) -> None:
-        """Every job of a dead child gets exactly one answer: its verdict, the blame, or another chance."""
-        begun = [g for g in slot.jobs.values() if slot.has_begun(g)]
-        crashed = not slot.verdicts
-        for seq, given in list(slot.jobs.items()):
-            verdict = slot.verdicts.get(seq)
-            if verdict is not None:
-                self.ends.by_verdict(slot, given, verdict)
-            elif given not in begun:
-                self.pool.put_first([given.task])
-            elif crashed and len(begun) == 1:
-                log.error("child %s died: %s", slot.pid, death(code), extra=log_fields(given.task))
-                self.ends.by_verdict(slot, given, Verdict(Outcome.FAILED, death(code)))
-            else:
-                others = Verdict(Outcome.HANDED_BACK, f"its child ended: {death(code)}")
-                self.ends.by_verdict(slot, given, others, suspect=True)
 
     # what children say
 
@@ -229,16 +247,25 @@ class Hub:
 
     def _on_child(self, slot: Slot) -> None:
         """Something from a child, if it has not died within this turn; at its end the nursery says why."""
-        if slot.number in self.slots and not self._hear(slot):
+        if slot.number in self.slots and not self._hear(slot, READS_A_TURN):
             self._unwatch(slot)
+            slot.deaf_at = monotonic()
 
-    def _hear(self, slot: Slot) -> bool:
-        """Take in what a child has said; False when there is nothing more to come."""
+    def _hear(self, slot: Slot, reads: int = MANY) -> bool:
+        """Take in what a child has said, in so many reads at most; False when there is nothing more to come."""
         slot.flush()
-        while data := frames.receive(slot.sock):
-            for body in slot.unpacker.feed(data):
-                self._take(slot, frames.from_child.decode(body))
-        return data is None
+        for _ in range(reads):
+            data = frames.receive(slot.sock)
+            if not data:
+                return data is None
+            try:
+                for body in slot.unpacker.feed(data):
+                    self._take(slot, frames.from_child.decode(body))
+            except Exception:  # a handler may write anything into its child's pipe
+                log.exception("child %s says what cannot be read", slot.pid)
+                self.limits.kill_broken(slot, "what it sent to the worker cannot be read")
+                return False
+        return True
 
     def _unwatch(self, slot: Slot) -> None:
         with contextlib.suppress(KeyError):
@@ -283,17 +310,3 @@ class Hub:
             slot = self.slots.get(number)
             if slot is not None:
                 slot.post(answer)
-
-    def _carry_out_cancels(self) -> None:
-        wanted = {self._cancels.popleft() for _ in range(len(self._cancels))}
-        if not wanted:
-            return
-        for slot in list(self.slots.values()):
-            for given in reversed(slot.take_back()):
-                if (given.task.id, given.task.attempt) in wanted:
-                    self.ends.unstarted(given.task, CANCELLED)
-                else:
-                    self.pool.put_first([given.task])
-            for given in list(slot.jobs.values()):
-                if (given.task.id, given.task.attempt) in wanted:
-                    self.limits.stop(slot, given, CANCELLED, monotonic())

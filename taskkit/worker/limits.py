@@ -12,6 +12,9 @@ from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
 from taskkit.worker.slots import Given, Slot, Verdict
 
+DEAF_PATIENCE = 1.0
+ODD_LOOKS = 5
+
 
 class Limits:
     """Async handlers are cancelled first; for any other, and for one that does not answer, its child is ended."""
@@ -29,9 +32,21 @@ class Limits:
                 if started is not None and now - started > given.job.timeout:
                     text = f"timeout: still running after {given.job.timeout:g} s"
                     self.stop(slot, given, Verdict(Outcome.TIMEOUT, text), now)
+            if slot.deaf_at is not None and now - slot.deaf_at > DEAF_PATIENCE:
+                self.kill_broken(
+                    slot, "its connection to the worker was closed, with all descriptors perhaps"
+                )
             if slot.kill_at is not None and now >= slot.kill_at:
                 slot.kill_at = now + 1.0
                 self.nursery.kill(slot.number, signal.SIGKILL)
+
+    def _look_for_damage(self, slot: Slot, now: float) -> None:
+        """What a handler can do to its child's own means; marks are read while they are written, so one look is none."""
+        slot.odd_looks = 0 if slot.is_sane else slot.odd_looks + 1
+        if slot.odd_looks >= ODD_LOOKS:
+            self.kill_broken(slot, "its shared memory was written over")
+        if slot.deaf_at is not None and now - slot.deaf_at > DEAF_PATIENCE:
+            self.kill_broken(slot, "its connection to the worker was closed, with all descriptors perhaps")
 
     def stop(self, slot: Slot, given: Given, verdict: Verdict, now: float) -> None:
         """Stop one job, and say ``verdict`` of it."""
@@ -46,6 +61,15 @@ class Limits:
                 return
         slot.verdicts[given.job.seq] = verdict
         self.end_child(slot, self.kill_grace)
+
+    def kill_broken(self, slot: Slot, cause: str) -> None:
+        """Kill a child that can no longer be talked to, unless it is on its way out anyway."""
+        if slot.cause is None and not slot.ending:
+            slot.cause, slot.ending, slot.kill_at = (
+                f"the child process was killed: {cause}",
+                True,
+                monotonic(),
+            )
 
     def end_child(self, slot: Slot, grace: float) -> None:
         """End a child: asked first, killed after ``grace`` seconds; what it has not begun goes to others at once."""

@@ -11,12 +11,16 @@ import mmap
 import os
 import struct
 import tempfile
+import time
 from pathlib import Path
+
+from taskkit.worker.strays import MEMORY
 
 HEAD = struct.Struct("=QQ")
 NUMBER = struct.Struct("=Q")
 START = struct.Struct("=d")
 SLOT = struct.Struct("=Qd")
+LOCK_TRIES = 50
 
 
 class Marks:
@@ -28,9 +32,9 @@ class Marks:
         self._map = mmap.mmap(fd, HEAD.size + self.slots * SLOT.size)
 
     @classmethod
-    def create(cls, slots: int) -> Marks:
-        """Marks for a new child with room for ``slots`` jobs at a time."""
-        fd = os.memfd_create("taskkit-marks") if hasattr(os, "memfd_create") else _unlinked_file()
+    def create(cls, slots: int, name: str = "") -> Marks:
+        """Marks for a new child with room for ``slots`` jobs at a time; the child's mappings bear the name."""
+        fd = unnamed_file(f"{MEMORY}{name}")
         os.ftruncate(fd, HEAD.size + slots * SLOT.size)
         return cls(fd)
 
@@ -58,14 +62,28 @@ class Marks:
         NUMBER.pack_into(self._map, HEAD.size + slot * SLOT.size, 0)
 
     def revoke(self, upto: int) -> int:
-        """Parent: take back every job up to this number that has not begun; returns the last that has."""
-        fcntl.lockf(self.fd, fcntl.LOCK_EX, 8)
+        """Parent: take back every job up to this number that has not begun; returns the last that has.
+
+        A child that was stopped in the middle of a start keeps all of its jobs.
+        """
+        if not self._lock_soon():
+            return upto
         try:
-            begun = int(NUMBER.unpack_from(self._map, 8)[0])
+            begun = self.begun()
             NUMBER.pack_into(self._map, 0, upto)
             return begun
         finally:
             fcntl.lockf(self.fd, fcntl.LOCK_UN, 8)
+
+    def _lock_soon(self) -> bool:
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 8)
+            except OSError:
+                time.sleep(0.001)
+            else:
+                return True
+        return False
 
     def begun(self) -> int:
         """The number of the last job that has begun."""
@@ -77,7 +95,10 @@ class Marks:
         return seq, started
 
 
-def _unlinked_file() -> int:
-    fd, path = tempfile.mkstemp(prefix="taskkit-marks-")
+def unnamed_file(name: str) -> int:
+    """A descriptor of a file in memory that no folder lists."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    fd, path = tempfile.mkstemp(prefix="taskkit-")
     Path(path).unlink()
     return fd

@@ -1,6 +1,7 @@
 """The nursery: loads the application once, forks warmed children from it, reaps them, and ends with its parent.
 
-It has one thread and no connection, so forking it is safe. ``python -m taskkit.worker.nursery FD APP THREADS WORKER``.
+It has one thread and no connection, so forking it is safe.
+``python -m taskkit.worker.nursery FD STACKS APP THREADS WORKER``, where STACKS is a descriptor for its stacks.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from taskkit.worker.child import Child
 from taskkit.worker.frames import Born, Died, HandlerInfo, Hello, Kill, Spawn
 from taskkit.worker.groups import end_group
 from taskkit.worker.marks import Marks
+from taskkit.worker.stacks import answer_into
+from taskkit.worker.strays import bear, end_adopted, mark_of
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -33,8 +36,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 class Nursery:
     """Forks and reaps the children of one worker."""
 
-    def __init__(self, sock: socket.socket, kit: Taskkit, threads: int) -> None:
-        self.sock, self.kit, self.threads = sock, kit, threads
+    def __init__(self, sock: socket.socket, kit: Taskkit, threads: int, worker_id: str) -> None:
+        self.sock, self.kit, self.threads, self.worker_id = sock, kit, threads, worker_id
         self.children: dict[int, int] = {}
         self._unpacker = frames.Unpacker()
         self._descriptors: list[int] = []
@@ -79,18 +82,18 @@ class Nursery:
         return True
 
     def _spawn(self, number: int) -> None:
-        channel, marks = self._descriptors.pop(0), self._descriptors.pop(0)
+        handed, self._descriptors = self._descriptors[:3], self._descriptors[3:]
         pid = os.fork()
         if pid == 0:
-            self._become_child(channel, marks)
+            self._become_child(number, *handed)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
-        os.close(channel)
-        os.close(marks)
+        for descriptor in handed:
+            os.close(descriptor)
         self.children[pid] = number
         self._tell(Born(number, pid))
 
-    def _become_child(self, channel: int, marks: int) -> None:
+    def _become_child(self, number: int, channel: int, marks: int, stacks: int) -> None:
         """In the fork: a process group of its own, no ends of others, and not a step beyond the parent's death."""
         code = 1
         try:
@@ -105,6 +108,8 @@ class Nursery:
                 end.close()
             for descriptor in self._descriptors:
                 os.close(descriptor)
+            answer_into(stacks)
+            bear(mark_of(self.worker_id, number))
             sock = socket.socket(fileno=channel)
             sock.setblocking(True)
             gc.enable()
@@ -119,7 +124,7 @@ class Nursery:
             os._exit(code)
 
     def _reap(self) -> None:
-        """Collect all who have ended, adopted ones too; tell the parent when a child's whole group is gone."""
+        """Collect all who have ended, adopted ones too; tell the parent when all that a child started is gone."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -130,6 +135,7 @@ class Nursery:
             number = self.children.pop(pid, None)
             if number is not None:
                 end_group(pid)
+                end_adopted(self.worker_id, self.children)
                 self._tell(Died(number, os.waitstatus_to_exitcode(status)))
 
     def _end_all(self) -> None:
@@ -137,6 +143,7 @@ class Nursery:
             self._signal(pid, signal.SIGKILL)
         for pid in list(self.children):
             end_group(pid)
+        end_adopted(self.worker_id, {})
 
     def _signal(self, pid: int | None, number: int) -> None:
         if pid is not None:
@@ -180,8 +187,11 @@ def _prctl(option: int, value: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Load the application, greet the parent, and serve it."""
-    descriptor, app, threads = int(arguments[0]), arguments[1] or None, int(arguments[2])
-    worker_id = arguments[3]
+    descriptor, stacks, app, threads = *map(int, arguments[:2]), arguments[2] or None, int(arguments[3])
+    worker_id = arguments[4]
+    answer_into(stacks)
+    os.set_inheritable(descriptor, False)
+    os.set_inheritable(stacks, False)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -198,7 +208,7 @@ def main(arguments: list[str]) -> None:
     gc.collect()
     gc.freeze()
     _prctl(PR_SET_PDEATHSIG, 0)  # from here on the closed socket says it, and the children's groups end first
-    Nursery(sock, kit, threads).run()
+    Nursery(sock, kit, threads, worker_id).run()
 
 
 if __name__ == "__main__":

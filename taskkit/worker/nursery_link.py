@@ -13,6 +13,7 @@ from typing import Any
 from taskkit.errors import AppError
 from taskkit.worker import frames
 from taskkit.worker.frames import Hello, Kill, Spawn
+from taskkit.worker.stacks import StackFile
 
 LOADING_PATIENCE = 120.0
 
@@ -22,19 +23,26 @@ class NurseryLink:
 
     def __init__(self, app: str | None, threads: int, worker_id: str) -> None:
         self.app, self.threads, self.worker_id = app, threads, worker_id
+        self.stacks = StackFile()
+        self.loading = False
         self.hello = self._start()
 
     def _start(self) -> Hello:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "taskkit.worker.nursery"]
-        arguments = [str(theirs.fileno()), self.app or "", str(self.threads), self.worker_id]
+        handed = [theirs.fileno(), self.stacks.fd]
+        arguments = [*map(str, handed), self.app or "", str(self.threads), self.worker_id]
         self.process = subprocess.Popen(
-            command + arguments, pass_fds=[theirs.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
+            command + arguments, pass_fds=handed, start_new_session=True, stdin=subprocess.DEVNULL
         )
         theirs.close()
         self.sock = ours
         self._unpacker = frames.Unpacker()
-        return self._greet()
+        self.loading = True
+        try:
+            return self._greet()
+        finally:
+            self.loading = False
 
     def _greet(self) -> Hello:
         self.sock.settimeout(LOADING_PATIENCE)
@@ -67,10 +75,10 @@ class NurseryLink:
         """Start another one in its place, after :meth:`end`; raises AppError."""
         self.hello = self._start()
 
-    def spawn(self, number: int, channel: int, marks: int) -> None:
-        """Ask for a child with these two descriptors; ours of the channel is closed."""
+    def spawn(self, number: int, channel: int, marks: int, stacks: int) -> None:
+        """Ask for a child with these descriptors; ours of the channel is closed."""
         with self._telling():
-            socket.send_fds(self.sock, [frames.pack(Spawn(number))], [channel, marks])
+            socket.send_fds(self.sock, [frames.pack(Spawn(number))], [channel, marks, stacks])
         os.close(channel)
 
     def kill(self, number: int, signal_number: int) -> None:
@@ -98,11 +106,11 @@ class NurseryLink:
                 return found or None
             found += [frames.from_nursery.decode(body) for body in self._unpacker.feed(data)]
 
-    def end(self) -> None:
-        """Let it end all children and itself."""
+    def end(self) -> int:
+        """Let it end all children and itself; returns its exit code, or minus the signal that killed it."""
         self.sock.close()
         try:
-            self.process.wait(5)
+            return self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            return self.process.wait()

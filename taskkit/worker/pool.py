@@ -39,6 +39,12 @@ class Pool:
             self._tasks.clear()
             return tasks
 
+    @property
+    def tasks(self) -> list[Claimed]:
+        """All that wait, left where they are."""
+        with self._lock:
+            return list(self._tasks)
+
     def __len__(self) -> int:
         return len(self._tasks)
 

@@ -16,12 +16,16 @@ from taskkit.model import WorkerBeat
 from taskkit.queues import Queue
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Worker
+from taskkit.worker.groups import reap_adopted
+from taskkit.worker.holding import Holding
 from taskkit.worker.hub import Hub
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
 from taskkit.worker.puller import Puller
+from taskkit.worker.stuck import StuckExit
 from taskkit.worker.tally import Tally
 from taskkit.worker.verdicts import Judge
+from taskkit.worker.watch import Call
 from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
@@ -54,6 +58,18 @@ class WorkerProcess:
         self.pool = Pool(self._wake)
         self.hub = Hub(nursery, self.pool, self.writer, judge, self.tally, settings)
         self.puller = Puller(queue, desk, self.queues, self.pool, stop, self.tally)
+        self.holding = Holding(desk, self.hub, self.puller, self.writer)
+        self.beating = Call()
+        self.stuck = StuckExit(
+            worker_id,
+            center,
+            self.hub,
+            self.puller,
+            self.writer,
+            self.beating,
+            self.tally,
+            lambda: stop.asked,
+        )
         self._done, self._beat_at = Stop(), 0.0
         self._tickers = [Ticker("heartbeat", self.tick, self._done), *extra]
         self._parent = psutil.Process()
@@ -69,19 +85,26 @@ class WorkerProcess:
         self.puller.start()
         for ticker in self._tickers:
             ticker.start()
+        self.stuck.watcher.start()
         while not self.stop.asked:
             self.hub.turn(feeding=True)
         self._stop_in_order()
 
     def tick(self) -> float:
-        """Beat when it is time and look for cancellations, to the very end: in one thread, so over one connection.
+        """Beat when it is time, look for cancellations, compare with SQL; to the very end, and over one connection.
 
         The thread is its own, so that neither long nor stuck tasks delay the heartbeat.
         """
+        if os.getpid() == 1:
+            reap_adopted(self.hub.nursery.process.pid)
         if monotonic() >= self._beat_at:
-            self.beat()
+            with self.beating("writing the heartbeat"):
+                self.beat()
             self._beat_at = monotonic() + self.settings.heartbeat_s
-        self.look_for_cancels()
+        with self.beating("looking for cancellations in SQL"):
+            self.look_for_cancels()
+        with self.beating("comparing with SQL what this worker holds"):
+            self.holding.look_if_due()
         return max(0.0, min(CANCEL_LOOK, self._beat_at - monotonic()))
 
     def beat(self) -> None:
@@ -108,10 +131,12 @@ class WorkerProcess:
                 self.hub.end_running()
             self.hub.turn(feeding=False)
         self.hub.hand_back_unstarted()
+        self.stuck.looping = False
         self.writer.finish()
         self._done.ask()
         for ticker in self._tickers:
             ticker.join(5)
+        self.stuck.watcher.end()
         self.hub.close()
         try:
             self.center.nodes.leave_worker(self.id)

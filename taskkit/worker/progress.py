@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -31,15 +32,19 @@ class Progress:
     def __init__(self, desk: WorkDesk) -> None:
         self._desk = desk
         self._latest: dict[tuple[int, int], ProgressReport] = {}
+        self._lock = threading.Lock()
         self._written = 0.0
 
-    def note(self, report: ProgressReport) -> None:
-        """A newer report replaces an older one."""
-        self._latest[report.task_id, report.attempt] = report
+    def note(self, report: ProgressReport) -> bool:
+        """A newer report replaces an older one; from any thread. Returns whether it is the first that waits."""
+        with self._lock:
+            self._latest[report.task_id, report.attempt] = report
+            return len(self._latest) == 1
 
     def write_last(self, ends: Iterable[Finish]) -> None:
         """Write how far these attempts came, before their ends are written."""
-        last = [self._latest.pop((end.task.id, end.task.attempt), None) for end in ends]
+        with self._lock:
+            last = [self._latest.pop((end.task.id, end.task.attempt), None) for end in ends]
         self._write([report for report in last if report is not None])
 
     @property
@@ -50,8 +55,9 @@ class Progress:
     def write_if_due(self) -> None:
         """Write what waits, if it is time; what cannot be written is dropped, since the next report replaces it."""
         if self.wait == 0.0:
-            reports, self._latest, self._written = list(self._latest.values()), {}, monotonic()
-            self._write(reports)
+            with self._lock:
+                latest, self._latest, self._written = self._latest, {}, monotonic()
+            self._write(list(latest.values()))
 
     def _write(self, reports: Sequence[ProgressReport]) -> None:
         try:

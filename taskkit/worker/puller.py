@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from taskkit.center import WorkDesk
 from taskkit.clock import monotonic
 from taskkit.errors import BrokerUnavailable, StoreError
-from taskkit.model import DeadMessage, Message
+from taskkit.model import Claims, DeadMessage, Message
 from taskkit.queues import Queue, codec
-from taskkit.service import Stop, Troubles
+from taskkit.service import Stop, Troubles, carry_on
 from taskkit.worker.pool import Pool
 from taskkit.worker.tally import Tally
+from taskkit.worker.watch import Call
 
 log = logging.getLogger("taskkit.worker")
 MISSING_PATIENCE = 5.0
@@ -35,6 +36,8 @@ class Puller:
             stop,
             tally,
         )
+        self.call = Call()
+        self.claiming: Sequence[Message] = ()
         self._missing: dict[Message, float] = {}
         self._looked = 0.0
         self._troubles, self._sql_troubles = Troubles("pulling messages"), Troubles("claiming tasks")
@@ -50,16 +53,22 @@ class Puller:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        troubles = Troubles("the puller's work")
         while not self.stop.asked:
-            room = self.pool.wait_for_room(PULL_SECONDS)
-            if room and not self.stop.asked:
-                self._pull(room)
-            if self._missing:
-                self._look_again()
+            self.stop.wait(carry_on(self._turn, troubles))
+
+    def _turn(self) -> float:
+        room = self.pool.wait_for_room(PULL_SECONDS)
+        if room and not self.stop.asked:
+            self._pull(room)
+        if self._missing:
+            self._look_again()
+        return 0.0
 
     def _pull(self, room: int) -> None:
         try:
-            pulled = self.queue.pull(self.queues, room, RETRY_MISSING if self._missing else PULL_SECONDS)
+            with self.call("pulling messages from the broker"):
+                pulled = self.queue.pull(self.queues, room, RETRY_MISSING if self._missing else PULL_SECONDS)
         except BrokerUnavailable as error:
             self.stop.wait(self._troubles.met(error))
             return
@@ -70,18 +79,18 @@ class Puller:
             self._claim([message for _, message in pulled.messages])
 
     def _claim(self, messages: Sequence[Message]) -> None:
-        """Claim until SQL answers: these messages are in nobody else's hands."""
-        while True:
-            before = monotonic()
-            try:
-                claims = self.desk.claim(messages)
-                break
-            except StoreError as error:
-                pause = self._sql_troubles.met(error)
-                if self.stop.asked:
-                    return
-                self.stop.wait(pause)
-        self._sql_troubles.over()
+        """Claim these, which are in nobody else's hands; meanwhile ``claiming`` says that they are in ours."""
+        self.claiming = messages
+        try:
+            self._take_in(messages)
+        finally:
+            self.claiming = ()
+
+    def _take_in(self, messages: Sequence[Message]) -> None:
+        claimed = self._until_answered(messages)
+        if claimed is None:
+            return
+        claims, before = claimed
         if claims.won:
             self.tally.anchor(claims.won[0].claimed_at, before)
             self.pool.add(claims.won)
@@ -91,6 +100,23 @@ class Puller:
             log.info("dropped a message: the task is not waiting for this attempt", extra=extra)
         for message in claims.missing:
             self._missing.setdefault(message, monotonic())
+
+    def _until_answered(self, messages: Sequence[Message]) -> tuple[Claims, float] | None:
+        """The answer of SQL and when it was asked for; None when a stop comes first."""
+        while True:
+            before = monotonic()
+            try:
+                with self.call("claiming tasks in SQL"):
+                    claims = self.desk.claim(messages)
+            except StoreError as error:
+                pause = self._sql_troubles.met(error)
+                if self.stop.asked:
+                    _tell_dropped(messages)
+                    return None
+                self.stop.wait(pause)
+            else:
+                self._sql_troubles.over()
+                return claims, before
 
     def _look_again(self) -> None:
         """A message may be ahead of its row's transaction: try for 5 s, then put it aside."""
@@ -115,3 +141,13 @@ class Puller:
                 self.queue.bury(dead)
         except BrokerUnavailable as error:
             log.error("could not keep %s unreadable messages: %s", len(dead), error)  # noqa: TRY400 - one line
+
+
+def _tell_dropped(messages: Sequence[Message]) -> None:
+    """What was popped and could not be claimed before the stop has no message any more; its rows stay dispatched."""
+    log.warning(
+        "%s messages were popped but not claimed, since SQL is away; recovery brings their tasks back: %s",
+        len(messages),
+        ", ".join(str(message.task_id) for message in messages),
+        extra={"task_ids": [message.task_id for message in messages]},
+    )

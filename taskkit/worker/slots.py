@@ -14,6 +14,7 @@ from taskkit.states import Outcome
 from taskkit.worker import frames
 from taskkit.worker.frames import Job, Run
 from taskkit.worker.marks import Marks
+from taskkit.worker.stacks import StackFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +33,21 @@ class Given:
     task: Claimed
     estimate: float
     verdict: Verdict | None = None
+    begun_at: float | None = None
     cancel_sent: float | None = None
 
 
 @dataclass(slots=True)
 class Slot:
-    """A child: its socket, its marks, its jobs. ``mode`` is that of its jobs while it has any."""
+    """A child: its socket, its marks, its jobs. ``mode`` is that of its jobs while it has any.
+
+    ``deaf_at`` is when its end of the socket closed, ``cause`` why it is killed if that is no fault of its jobs' time.
+    """
 
     number: int
     sock: socket.socket
     marks: Marks
+    stacks: StackFile
     born: float
     pid: int | None = None
     mode: str = ""
@@ -57,13 +63,17 @@ class Slot:
     ending: bool = False
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     kill_at: float | None = None
+    deaf_at: float | None = None
+    odd_looks: int = 0
+    cause: str | None = None
 
     @classmethod
-    def create(cls, number: int, places: int) -> tuple[Slot, int]:
-        """A slot and the descriptor of the child's end of its socket."""
+    def create(cls, number: int, places: int, mark: str = "") -> tuple[Slot, int]:
+        """A slot and the descriptor of the child's end of its socket; its memory bears the child's ``mark``."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        slot = cls(number, ours, Marks.create(places), monotonic(), places=deque(range(places)))
+        marks, stacks = Marks.create(places, mark), StackFile()
+        slot = cls(number, ours, marks, stacks, monotonic(), places=deque(range(places)))
         return slot, theirs.detach()
 
     @property
@@ -140,9 +150,25 @@ class Slot:
         return given
 
     def started(self, given: Given) -> float | None:
-        """When a job began, in monotonic seconds; None before that."""
-        seq, at = self.marks.running(given.job.slot)
-        return at if seq == given.job.seq else None
+        """When a job that runs began, in monotonic seconds; None before that, and when it has ended."""
+        seq, _ = self.marks.running(given.job.slot)
+        if seq == given.job.seq:
+            given.begun_at = self.began(given)
+        return None if seq != given.job.seq and self._is_sane(seq) else given.begun_at
+
+    def began(self, given: Given) -> float | None:
+        """When a job began, whether it still runs or not, as far as its handler left the marks as they were."""
+        _, at = self.marks.running(given.job.slot)
+        return at if self.born <= at <= monotonic() else given.begun_at
+
+    @property
+    def is_sane(self) -> bool:
+        """Whether the marks tell what can be; a handler may have written into them."""
+        seqs = (self.marks.running(given.job.slot)[0] for given in self.jobs.values())
+        return self.marks.begun() < self.next_seq and all(map(self._is_sane, seqs))
+
+    def _is_sane(self, seq: int) -> bool:
+        return seq == 0 or seq in self.jobs
 
     def has_begun(self, given: Given) -> bool:
         """Whether the handler of this job may have had an effect."""
@@ -159,10 +185,11 @@ class Slot:
         return back
 
     def close(self) -> None:
-        """Release socket and marks."""
+        """Release socket, marks and stacks."""
         self.sock.close()
         self.marks.close()
+        self.stacks.close()
 
     def _elapsed(self, now: float) -> float:
         seq, started = self.marks.running(0)
-        return now - started if seq else 0.0
+        return now - started if seq and self.born <= started <= now else 0.0

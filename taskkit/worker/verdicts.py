@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from taskkit.model import Claimed, Finish
-from taskkit.states import DEFAULT_RETRY, Outcome, RetryPolicy, TaskType, judge
+from taskkit.states import DEFAULT_RETRY, Outcome, RetryPolicy, TaskType, Verdict, judge, judge_loss
 from taskkit.worker.frames import HandlerInfo
 
 UNKNOWN = "no handler is registered for the code {code!r} in this worker; deploy it, or stop enqueuing it"
@@ -38,15 +38,7 @@ class Judge:
         suspect: bool = False,
     ) -> Finish:
         """The write-back of an attempt that ended so."""
-        verdict = judge(
-            outcome,
-            periodic=task.task_type == TaskType.PERIODIC,
-            retry_count=task.retry_count,
-            max_retry=task.max_retry,
-            policy=self.policy(task),
-            rng=self._rng,
-            asked_delay=delay,
-        )
+        verdict = self._judge(task, outcome, delay)
         return Finish(
             task=task,
             outcome=outcome,
@@ -61,7 +53,28 @@ class Judge:
             last_result=line,
             error=error,
             traceback=traceback,
-            suspect=suspect,
+            suspect=suspect or (outcome is Outcome.LOST and task.lost_count > 0),
+        )
+
+    def _judge(self, task: Claimed, outcome: Outcome, asked_delay: float | None) -> Verdict:
+        periodic, policy = task.task_type == TaskType.PERIODIC, self.policy(task)
+        if outcome is Outcome.LOST:
+            return judge_loss(
+                periodic=periodic,
+                retry_count=task.retry_count,
+                max_retry=task.max_retry,
+                lost_count=task.lost_count + 1,
+                policy=policy,
+                rng=self._rng,
+            )
+        return judge(
+            outcome,
+            periodic=periodic,
+            retry_count=task.retry_count,
+            max_retry=task.max_retry,
+            policy=policy,
+            rng=self._rng,
+            asked_delay=asked_delay,
         )
 
     def policy(self, task: Claimed) -> RetryPolicy:
@@ -78,13 +91,13 @@ class Judge:
         return RetryPolicy(DEFAULT_RETRY.delays, jitter)
 
 
-def death(code: int) -> str:
-    """How a child died, in words."""
+def death(code: int, who: str = "the child process") -> str:
+    """How a process died, in words."""
     if code >= 0:
-        return f"the child process exited with code {code} before the handler had returned"
+        return f"{who} exited with code {code} before the handler had returned"
     try:
         name = signal.Signals(-code).name
     except ValueError:
         name = "unknown"
     hint = "; the kernel's out-of-memory killer is the usual cause" if -code == signal.SIGKILL else ""
-    return f"the child process was killed by signal {-code} ({name}){hint}"
+    return f"{who} was killed by signal {-code} ({name}){hint}"

@@ -19,6 +19,7 @@ from taskkit.service import Troubles
 from taskkit.worker.frames import Answer
 from taskkit.worker.progress import Progress, ProgressReport
 from taskkit.worker.tally import Tally
+from taskkit.worker.watch import Call
 
 log = logging.getLogger("taskkit.worker")
 GATHER_SECONDS = 0.002
@@ -33,7 +34,12 @@ class EnqueueRequest:
     reply: Callable[[Answer], None]
 
 
-Item = Finish | EnqueueRequest | ProgressReport
+@dataclass(frozen=True, slots=True)
+class LookAround:
+    """There is progress to be written, which waits apart: a flood of it must not fill the queue of the ends."""
+
+
+Item = Finish | EnqueueRequest | LookAround
 
 
 class Writer:
@@ -42,6 +48,8 @@ class Writer:
     def __init__(self, center: TaskCenter, desk: WorkDesk, ring: Callable[[], None], tally: Tally) -> None:
         self.center, self.desk, self.ring, self.tally = center, desk, ring, tally
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self.call = Call()
+        self.unwritten: set[tuple[int, int]] = set()
         self._troubles = Troubles("writing ends of tasks")
         self._progress = Progress(desk)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -50,9 +58,20 @@ class Writer:
         """Begin to write."""
         self._thread.start()
 
-    def put(self, item: Item) -> None:
-        """Something to write, soon."""
+    def put(self, item: Finish | EnqueueRequest | ProgressReport) -> None:
+        """Something to write, soon; an end counts as ``unwritten`` until SQL has taken it."""
+        if isinstance(item, ProgressReport):
+            if self._progress.note(item):
+                self._items.put(LookAround())
+            return
+        if isinstance(item, Finish):
+            self.unwritten.add((item.task.id, item.task.attempt))
         self._items.put(item)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it writes no more, after :meth:`start`."""
+        return not self._thread.is_alive()
 
     def finish(self, seconds: float | None = None) -> bool:
         """Write what is left and end; False when that took longer than ``seconds``."""
@@ -89,20 +108,23 @@ class Writer:
     def _write(self, batch: Sequence[Item]) -> None:
         for item in batch:
             if isinstance(item, EnqueueRequest):
-                item.reply(self._enqueue(item))
-            elif isinstance(item, ProgressReport):
-                self._progress.note(item)
+                with self.call("writing a handler's tasks to SQL"):
+                    item.reply(self._enqueue(item))
         ends = [item for item in batch if isinstance(item, Finish)]
         if ends:
-            self._progress.write_last(ends)
+            with self.call("writing progress to SQL"):
+                self._progress.write_last(ends)
             self._finish(ends)
-        self._progress.write_if_due()
+            self.unwritten.difference_update((end.task.id, end.task.attempt) for end in ends)
+        with self.call("writing progress to SQL"):
+            self._progress.write_if_due()
 
     def _finish(self, ends: Sequence[Finish], *, bare: bool = False) -> None:
         """Write until SQL has taken it: the row stays in status 2 till then, and nothing is lost."""
         while True:
             try:
-                late = self.desk.finish(ends)
+                with self.call("writing ends of tasks to SQL"):
+                    late = self.desk.finish(ends)
                 break
             except (DatabaseUnavailable, CommitUnknown, SchemaError) as error:
                 time.sleep(self._troubles.met(error))

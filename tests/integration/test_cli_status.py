@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskkit.center import TaskCenter
+from taskkit.center.schema import HEAD
 from taskkit.model import SchedulerBeat, WorkerBeat
 from taskkit.states import Status
 from tests import centers
@@ -85,10 +86,10 @@ def test_a_database_that_does_not_answer_is_exit_code_1(monkeypatch: pytest.Monk
 
 def test_the_schema_is_made_once() -> None:
     first = done("db", "upgrade", "--json").json
-    assert (first["before"], first["after"]) == (None, "0001")
-    assert done("db", "upgrade", "--json").json["before"] == "0001"
+    assert (first["before"], first["after"]) == (None, HEAD)
+    assert done("db", "upgrade", "--json").json["before"] == HEAD
     found = done("db", "status", "--json").json
-    assert (found["schema"], found["needed"], found["ok"]) == ("0001", "0001", True)
+    assert (found["schema"], found["needed"], found["ok"]) == (HEAD, HEAD, True)
 
 
 @pytest.mark.parametrize(("revision", "says"), [("0000", "run `taskkit db upgrade`"), ("0009", "too new")])
@@ -108,7 +109,7 @@ def test_another_schema_is_refused_everywhere(revision: str, says: str, tmp_path
 def test_the_other_databases(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASKKIT_DATABASE_URL", database_url)
     assert "run `taskkit db upgrade`" in refused("tasks", "list", code=1)
-    assert done("db", "upgrade", "--json").json["after"] == "0001"
+    assert done("db", "upgrade", "--json").json["after"] == HEAD
     done("enqueue", "mail", "--unique-key", "k")
     assert "nothing was added" in done("enqueue", "mail", "--unique-key", "k").out
     done("tasks", "cancel", 1)

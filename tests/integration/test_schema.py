@@ -21,7 +21,7 @@ pytest_plugins = ["tests.center_fixtures"]
 
 TABLES = {
     "task_center", "task_run", "task_worker", "task_occurrence", "task_sample", "task_schedule",
-    "task_scheduler", "task_lease", "task_action", "task_installation", "task_schema",
+    "task_scheduler", "task_lease", "task_action", "task_installation", "task_schema", "task_lock", "task_once",
 }  # fmt: skip
 
 
@@ -51,16 +51,29 @@ def test_one_command_brings_up_the_schema_and_a_second_time_does_nothing(bare: T
 def keeps_its_revision_rules(center: TaskCenter) -> None:
     """An old schema is refused, the next one is not (a rolling upgrade), what comes later or is no number is."""
     for revision, message in (
-        ("0000", "needs 0001; run `taskkit db upgrade`"),
-        ("0003", "too new for this taskkit"),
+        (version(-1), f"needs {HEAD}; run `taskkit db upgrade`"),
+        (version(+2), "too new for this taskkit"),
         ("abcd", "which no taskkit wrote"),
     ):
         sql(center, "UPDATE task_schema SET version_num = :r", r=revision)
         with pytest.raises(SchemaError, match=message):
             center.check_schema()
-    sql(center, "UPDATE task_schema SET version_num = '0002'")
+    sql(center, "UPDATE task_schema SET version_num = :r", r=version(+1))
     center.check_schema()
-    assert center.upgrade_schema() == ("0002", "0002")
+    assert center.upgrade_schema() == (version(+1), version(+1))
+
+
+def version(difference: int) -> str:
+    """The revision so many after the one this code was made for."""
+    return f"{int(HEAD) + difference:04d}"
+
+
+def test_an_upgrade_that_was_killed_between_two_steps_goes_on(bare: TaskCenter) -> None:
+    bare.upgrade_schema()
+    sql(bare, "DROP TABLE task_once")
+    sql(bare, "UPDATE task_schema SET version_num = '0001'")
+    assert bare.upgrade_schema() == ("0001", HEAD)
+    assert "task_once" in sa.inspect(bare.database.engine).get_table_names()
 
 
 def test_what_a_killed_upgrade_left_behind_is_said_in_one_line(bare: TaskCenter) -> None:
@@ -244,7 +257,7 @@ def test_an_upgrade_waits_for_another_one_and_says_so_after_a_minute(
     from taskkit.center import schema
 
     monkeypatch.setattr(schema, "WAIT_S", 0)
-    monkeypatch.setattr(schema, "HEAD", "0002")
+    monkeypatch.setattr(schema, "HEAD", version(+1))
     with mariadb_center.database.engine.connect() as holder:
         assert holder.exec_driver_sql("SELECT GET_LOCK('taskkit_upgrade', 0)").scalar() == 1
         with pytest.raises(SchemaError, match="another `taskkit db upgrade` is running"):

@@ -284,3 +284,28 @@ def test_jobs_go_out_in_order_with_what_the_child_needs(one: Parent) -> None:
     assert {(job.payload, job.timeout, job.mode, job.attempt) for job in frame.jobs} == {
         ('{"n":1}', 7, "sync", 1)
     }
+
+
+def test_rule_19_a_task_lost_twice_with_its_worker_waits_for_the_others_and_runs_alone(two: Parent) -> None:
+    two.place(*two.tasks("new", 2))
+    (poison,) = two.tasks("new", 1, suspect=True, lost_count=2)
+    neighbours = two.tasks("new", 2)
+    waiting = two.place(poison, *neighbours)
+    assert waiting == [poison, *neighbours]
+    assert two.room() == 0, "nothing more is taken meanwhile"
+    assert two.feeder.excess(waiting, two.slots) == {task.id for task in neighbours}, "others may run elsewhere"
+    two.end(two.slots[0])
+    assert two.place(poison) == [poison], "the other child still runs one"
+    two.end(two.slots[1])
+    assert two.place(poison, *neighbours) == neighbours
+    assert two.place(*neighbours) == neighbours
+    assert two.room() == 0
+    two.end(next(slot for slot in two.slots if slot.jobs))
+    assert two.place(*neighbours) == []
+    two.end(two.slots[0])
+    assert two.room() > 0
+
+
+def test_rule_19_a_task_lost_once_has_neighbours(two: Parent) -> None:
+    (lost,) = two.tasks("new", 1, lost_count=1)
+    assert two.place(lost, *two.tasks("new", 1)) == []

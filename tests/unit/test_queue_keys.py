@@ -41,6 +41,13 @@ def test_all_keys_stand_behind_the_prefix(prefix: str) -> None:
     assert (keys.dead, keys.wake) == (b"shop:task:dead", b"shop:task:wake")
 
 
+def test_the_keys_of_locks_and_of_once() -> None:
+    keys = Keys("shop")
+    assert keys.lock("a{b} 支") == "shop:task:lock:{a%7Bb%7D 支}".encode()
+    assert keys.once("a") == b"shop:task:once:{a}"
+    assert Keys().lock("task") not in {Keys().once("task"), Keys().list(ListName("task"))}
+
+
 def test_braces_in_a_prefix_do_not_change_the_hash_tag() -> None:
     assert Keys("{a}").list(ListName("email")) == b"%7Ba%7D:task:queue:{email}"
 

@@ -19,6 +19,7 @@ from taskkit.states import (
     Verdict,
     check,
     judge,
+    judge_loss,
     sources,
     target,
 )
@@ -114,8 +115,6 @@ C, H, G = Outcome.CANCELLED, Outcome.HANDED_BACK, Outcome.GIVEN_UP
         (F, True, 3, 3, Move.NEXT_OCCURRENCE, 0),
         (T, False, 0, 3, Move.FAIL, 1),
         (T, False, 3, 3, Move.EXHAUST, 3),
-        (L, False, 0, 3, Move.FAIL, 1),
-        (L, False, 0, 0, Move.EXHAUST, 0),
         (G, False, 0, 3, Move.EXHAUST, 0),
         (G, True, 1, 3, Move.NEXT_OCCURRENCE, 0),
         (H, False, 2, 3, Move.HAND_BACK, 2),
@@ -136,10 +135,42 @@ def test_what_follows_an_attempt(
         rng=random.Random(1),
     )
     assert (verdict.move, verdict.retry_count) == (move, next_count)
-    assert (verdict.delay > 0) == (move is Move.FAIL)
+    assert (verdict.delay is not None) == (move is Move.FAIL)
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
+@pytest.mark.parametrize(
+    ("losses", "most", "periodic", "move", "waits"),
+    [
+        (1, 3, False, Move.LOSE, False),
+        (2, 3, False, Move.LOSE, True),
+        (6, 3, False, Move.LOSE, True),
+        (7, 3, False, Move.EXHAUST, False),
+        (7, 3, True, Move.NEXT_OCCURRENCE, False),
+        (1, 0, False, Move.EXHAUST, False),
+        (1, 0, True, Move.NEXT_OCCURRENCE, False),
+        (4, 1, False, Move.LOSE, True),
+        (5, 1, False, Move.EXHAUST, False),
+    ],
+)
+def test_rule_19_what_follows_a_loss(losses: int, most: int, periodic: bool, move: Move, waits: bool) -> None:
+    verdict = judge_loss(
+        periodic=periodic,
+        retry_count=1,
+        max_retry=most,
+        lost_count=losses,
+        policy=DEFAULT_RETRY,
+        rng=random.Random(1),
+    )
+    assert (verdict.move, verdict.delay is not None) == (move, waits)
+    assert verdict.retry_count == (0 if move is Move.NEXT_OCCURRENCE else 1)
+
+
+def test_a_loss_is_not_judged_as_an_end_of_the_handlers() -> None:
+    with pytest.raises(ValueError, match="judge_loss"):
+        judge(L, periodic=False, retry_count=0, max_retry=3, policy=DEFAULT_RETRY, rng=random.Random(1))
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not L])
 def test_a_periodic_task_never_ends_in_success_or_given_up(outcome: Outcome) -> None:
     for count in range(5):
         verdict = judge(
@@ -163,6 +194,7 @@ def run_until_given_up(most: int, policy: RetryPolicy) -> tuple[list[float], Ver
         )
         if verdict.move is not Move.FAIL:
             return starts, verdict
+        assert verdict.delay is not None
         at += verdict.delay
         starts.append(at)
 

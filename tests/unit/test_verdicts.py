@@ -89,9 +89,18 @@ def test_the_counter_holds_the_most_retries_there_are(most: int) -> None:
     assert len(retries(Judge(HANDLERS), max_retry=most)) == most
 
 
-@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMEOUT, Outcome.LOST])
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMEOUT])
 def test_every_bad_end_counts_alike(outcome: Outcome) -> None:
     assert retries(Judge(HANDLERS), outcome=outcome) == [5, 30, 120]
+
+
+def test_rule_19_a_loss_counts_apart_from_retries() -> None:
+    judge = Judge(HANDLERS)
+    ends = [judge.finish(claimed(lost_count=n, max_retry=1), Outcome.LOST) for n in range(5)]
+    assert [end.move for end in ends] == [Move.LOSE] * 4 + [Move.EXHAUST]
+    assert [end.delay is None for end in ends[:2]] == [True, False]
+    assert [end.suspect for end in ends] == [False, True, True, True, True]
+    assert {end.retry_count for end in ends} == {0}
 
 
 def test_jitter_only_lengthens_and_differs() -> None:

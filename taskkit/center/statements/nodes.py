@@ -14,6 +14,10 @@ UPDATE task_worker SET
 WHERE worker_id = :worker_id
 """
 
+WORKER_STACKS = """
+UPDATE task_worker SET stacks = :stacks WHERE worker_id = :worker_id
+"""
+
 WORKER_OUT = """
 UPDATE task_worker SET stopped_at = {now}, heartbeat_at = {now}, busy = 0, tasks = '[]' WHERE worker_id = :worker_id
 """
@@ -44,13 +48,6 @@ SCHEDULERS = """
 SELECT scheduler_id, host, pid, started_at, heartbeat_at, {age(heartbeat_at)} AS heartbeat_age_s, last_scan_at,
   {age(last_scan_at)} AS scan_age_s, scans, dispatched, retries, clock_offset_ms, tzdata_version, stopped_at
 FROM task_scheduler WHERE stopped_at IS NULL ORDER BY host, pid
-"""
-
-FORGET_WORKERS = """
-DELETE FROM task_worker WHERE heartbeat_at < {after(-:age)}
-"""
-FORGET_SCHEDULERS = """
-DELETE FROM task_scheduler WHERE heartbeat_at < {after(-:age)}
 """
 
 LEASE_IN = """

@@ -1,7 +1,7 @@
 """Statements for what a person may do to a task."""
 
 LOCK_TASK = """
-SELECT id, task_code, task_type, status, queue, unique_key, cron_expr, timezone, misfire, dst_gap, dst_overlap,
+SELECT id, task_code, task_type, status, attempt, queue, unique_key, cron_expr, timezone, misfire, dst_gap, dst_overlap,
        occurrence_at, occurrence_attempt, held_reason, cancel_requested_at, {now} AS now
 FROM task_center {force_primary} WHERE id = :id {for_update}
 """

@@ -7,17 +7,17 @@ TASK_COLUMNS = (
     "trace_id, progress, progress_text, result, last_run_at, last_result, created_at, updated_at"
 )
 
-TASKS_BY_ID = f"SELECT {TASK_COLUMNS} FROM task_center WHERE id IN :ids ORDER BY id"  # noqa: S608
+TASKS_BY_ID = f"SELECT {TASK_COLUMNS} FROM task_center WHERE id IN :ids ORDER BY id"
 
 TASKS = f"""
 SELECT {TASK_COLUMNS} FROM task_center
 WHERE (:before = 0 OR id < :before) {{filters}} ORDER BY id DESC LIMIT :n
-"""  # noqa: S608
+"""
 
 LIVE_BY_KEY = f"""
 SELECT {TASK_COLUMNS} FROM task_center
 WHERE live_key >= :low AND live_key < :high ORDER BY live_key LIMIT :n
-"""  # noqa: S608
+"""
 
 RUNS = """
 SELECT task_id, attempt, task_code, queue, outcome, worker_id, host, pid, dispatched_at, started_at, finished_at,

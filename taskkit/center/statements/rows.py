@@ -19,9 +19,9 @@ def update_each(
         first = "SELECT " + ", ".join(f"? AS {name}" for name in columns)
         more = " UNION ALL SELECT " + ", ".join("?" * len(columns))
         joined = f"task_center c JOIN ({first}{more * (rows - 1)}) v ON c.id = v.id{guarded}"
-        return f"UPDATE {joined} SET {assigned}".replace("{c}", table)  # noqa: S608 - marks only
+        return f"UPDATE {joined} SET {assigned}".replace("{c}", table)
     one = "(" + ", ".join("?" * len(columns)) + ")"
     named = ", ".join(f"column{number} AS {name}" for number, name in enumerate(columns, 1))
-    values = f"(SELECT {named} FROM (VALUES {', '.join([one] * rows)})) AS v"  # noqa: S608 - marks only
+    values = f"(SELECT {named} FROM (VALUES {', '.join([one] * rows)})) AS v"
     where = f"WHERE task_center.id = v.id{guarded}"
-    return f"UPDATE task_center SET {assigned} FROM {values} {where}".replace("{c}", table)  # noqa: S608
+    return f"UPDATE task_center SET {assigned} FROM {values} {where}".replace("{c}", table)

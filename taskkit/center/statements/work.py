@@ -19,7 +19,7 @@ WHERE id IN :ids AND status IN :statuses AND (expires_at IS NULL OR expires_at >
 """
 
 CLAIMED_IN_BATCH = """
-SELECT id, task_code, attempt, queue, payload, task_type, timeout, max_retry, retry_count, retry_delays,
+SELECT id, task_code, attempt, queue, payload, task_type, timeout, max_retry, retry_count, retry_delays, lost_count,
        dispatched_at, claimed_at, occurrence_at, cron_expr, timezone, misfire, dst_gap, dst_overlap, trace_id, suspect
 FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND token = :token AND worker_id = :worker ORDER BY id
@@ -27,6 +27,16 @@ WHERE id IN :ids AND status = :status AND token = :token AND worker_id = :worker
 
 # After a COMMIT whose reply was lost: the lock waits until that COMMIT has come through or not.
 CLAIMED_AFTER_ALL = CLAIMED_IN_BATCH + "{for_update}"
+
+# What a worker should hold; the payload is not asked for, since nothing of it is run.
+HELD = (
+    CLAIMED_IN_BATCH.replace(" payload,", " '' AS payload,")
+    .replace("{force_primary}", "{force_dispatch}")
+    .replace(
+        "id IN :ids AND status = :status AND token = :token AND worker_id = :worker ORDER BY id",
+        "status = :status AND worker_id = :worker LIMIT :most",
+    )
+)
 
 UNCLAIMED = """
 SELECT id, status, attempt, CASE WHEN expires_at <= {now} THEN 1 ELSE 0 END AS expired
@@ -45,9 +55,7 @@ FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND worker_id = :worker ORDER BY id {for_update}
 """
 
-END_COLUMNS = (
-    "id status retry_count delay moved occurrence_at next_fire_at last_result result suspect ended".split()
-)
+END_COLUMNS = "id status retry_count delay moved occurrence_at next_fire_at last_result result suspect lost ended".split()
 
 _ENDS = (
     ("status", "v.status"),
@@ -59,7 +67,7 @@ _ENDS = (
     ("occurrence_at", "CASE WHEN v.moved = 1 THEN v.occurrence_at ELSE {c}.occurrence_at END"),
     ("next_fire_at", "CASE WHEN v.moved = 1 THEN v.next_fire_at ELSE {c}.next_fire_at END"),
     ("occurrence_attempt", "CASE WHEN v.moved = 1 THEN NULL ELSE {c}.occurrence_attempt END"),
-    ("lost_count", "CASE WHEN v.ended = 1 THEN 0 ELSE {c}.lost_count END"),
+    ("lost_count", "CASE WHEN v.ended = 1 THEN 0 ELSE {c}.lost_count + v.lost END"),
     ("cancel_requested_at", "CASE WHEN v.ended = 1 THEN NULL ELSE {c}.cancel_requested_at END"),
     ("last_run_at", "{now}"),
     ("last_result", "v.last_result"),
@@ -103,7 +111,7 @@ def write_ends(mysql: bool, rows: int) -> str:
 def insert_runs(mysql: bool, rows: int, *, late: bool = False) -> str:
     """INSERT of ``rows`` run rows. One that is there already stays; a ``late`` end fills in a lost one."""
     one = "(" + ", ".join("?" * len(RUN_COLUMNS)) + ")"
-    text = f"INSERT INTO task_run ({', '.join(RUN_COLUMNS)}) VALUES {', '.join([one] * rows)}"  # noqa: S608
+    text = f"INSERT INTO task_run ({', '.join(RUN_COLUMNS)}) VALUES {', '.join([one] * rows)}"
     if mysql:
         return f"{text} ON DUPLICATE KEY UPDATE " + (
             ", ".join(_learnt(mysql)) if late else "attempt = attempt"

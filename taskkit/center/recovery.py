@@ -1,0 +1,193 @@
+"""The recovery's verbs: dispatched rows whose message is gone (1 → 0), running rows whose worker is gone (2 → 0, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.engine import Connection, Row
+
+from taskkit.center.database import Database
+from taskkit.center.ends import endings, write_endings, write_run_rows
+from taskkit.center.statements import recovery as sql
+from taskkit.errors import CommitUnknown
+from taskkit.model import Claimed, Finish, ListName
+from taskkit.states import Move, Outcome, Status, sources, target
+
+MOST_SUSPECTS = 20_000
+PORTION = 200
+RUNG_FOR = sorted(int(s) for s in sources(Move.RING_AGAIN))
+CLAIMED_FIELDS = Claimed.__dataclass_fields__
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A dispatched attempt that is older than the head of its list, and the list it was pushed to."""
+
+    task_id: int
+    attempt: int
+    list_name: ListName
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A worker that has not signed off: how often it has beaten, and whether it is declared dead."""
+
+    worker_id: str
+    heartbeat_count: int
+    lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds running rows; the orphaned ones were claimed before it stopped or was declared dead."""
+
+    worker_id: str
+    held: int
+    orphaned: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A running task that should have been ended long ago."""
+
+    task_id: int
+    task_code: str
+    attempt: int
+    worker_id: str
+    timeout: float
+    age_s: float
+
+
+class RecoveryDesk:
+    """What a scheduler needs to find lost tasks. Every verb is safe for any number of schedulers at once."""
+
+    def __init__(self, database: Database, default_zone: str = "UTC") -> None:
+        self.database = database
+        self.default_zone = default_zone
+
+    def dispatched_lists(self) -> list[ListName]:
+        """The lists that dispatched rows wait in, by what the rows say now."""
+        rows = self._rows(sql.DISPATCHED_LISTS, {"status": int(Status.DISPATCHED)})
+        return [ListName(row.queue, row.priority) for row in rows]
+
+    def suspects(self, name: ListName, age: float, head: datetime | None) -> list[Suspect]:
+        """Rows of a list dispatched ``age`` seconds ago or more, and not after ``head``, the list's oldest message."""
+        parameters = {
+            "status": int(Status.DISPATCHED),
+            "queue": name.queue,
+            "priority": name.priority,
+            "age": age,
+            "head": self.database.dialect.bind(head),
+            "n": MOST_SUSPECTS,
+        }
+        rows = self._rows(sql.SUSPECTS, parameters)
+        return [Suspect(row.id, row.attempt, _list_name(row.list_name)) for row in rows]
+
+    def ring_again(self, suspects: Sequence[Suspect]) -> int:
+        """Make these attempts' tasks due again, where they still wait for a claim; each gets a run row, *lost*."""
+        lists = {suspect.task_id: suspect for suspect in suspects}
+        count = 0
+        for ids in _portions(sorted(lists)):
+            count += self._twice(lambda c, ids=ids: self._ring_again(c, ids, lists))  # type: ignore[misc]
+        return count
+
+    def watched(self) -> list[Watched]:
+        """All workers that have not signed off."""
+        rows = self._rows(sql.WATCHED, {})
+        return [Watched(row.worker_id, row.heartbeat_count, bool(row.lost)) for row in rows]
+
+    def declare_dead(self, worker: Watched) -> bool:
+        """Write down that a worker is dead; False when it has beaten meanwhile."""
+        parameters = {"worker": worker.worker_id, "heartbeat_count": worker.heartbeat_count}
+        return self.database.write(
+            lambda c: bool(c.execute(self.database.text(sql.DECLARE_DEAD), parameters).rowcount)
+        )
+
+    def holders(self) -> list[Holder]:
+        """Who holds running rows."""
+        rows = self._rows(sql.HOLDERS, {"status": int(Status.RUNNING)})
+        return [Holder(row.worker_id, row.held, int(row.orphaned)) for row in rows]
+
+    def lose(self, worker_id: str, judge: Callable[[Claimed], Finish]) -> list[Finish]:
+        """Take the orphaned rows from a worker that is gone, and write what ``judge`` says of each; a portion at a time.
+
+        ``judge`` gets the attempt with its ``lost_count`` before this loss; it must decide alike when asked again.
+        """
+        parameters = {"status": int(Status.RUNNING), "worker": worker_id, "n": PORTION}
+        ids = [row.id for row in self._rows(sql.ORPHANS, parameters)]
+        return self._twice(lambda c: self._lose(c, ids, worker_id, judge)) if ids else []
+
+    def overdue(self, margin: float, limit: int = 20) -> list[Overdue]:
+        """Running tasks that are ``margin`` seconds past their time limit."""
+        rows = self._rows(sql.OVERDUE, {"status": int(Status.RUNNING), "margin": margin, "n": limit})
+        return [
+            Overdue(r.id, r.task_code, r.attempt, r.worker_id, float(r.timeout), float(r.age_s)) for r in rows
+        ]
+
+    def _ring_again(self, connection: Connection, ids: list[int], lists: dict[int, Suspect]) -> int:
+        found = connection.execute(
+            self.database.text(sql.LOCK_DISPATCHED), {"ids": ids, "statuses": RUNG_FOR}
+        ).all()
+        rows = [row for row in found if row.attempt == lists[row.id].attempt]
+        if not rows:
+            return 0
+        parameters = {
+            "ids": [row.id for row in rows],
+            "statuses": RUNG_FOR,
+            "to": int(target(Move.RING_AGAIN)),
+        }
+        connection.execute(self.database.text(sql.RING_AGAIN), parameters)
+        lost = [_message_gone(self._claimed(row), lists[row.id].list_name) for row in rows]
+        write_run_rows(connection, self.database, lost, None, self._now(rows[0]))
+        return len(rows)
+
+    def _lose(
+        self, connection: Connection, ids: list[int], worker_id: str, judge: Callable[[Claimed], Finish]
+    ) -> list[Finish]:
+        parameters = {"ids": ids, "status": int(Status.RUNNING), "worker": worker_id}
+        rows = connection.execute(self.database.text(sql.LOCK_ORPHANS), parameters).all()
+        ends = [judge(self._claimed(row)) for row in rows]
+        if ends:
+            held = {(row.id, row.attempt): row for row in rows}
+            write_endings(connection, self.database, endings(self.database, ends, held, self.default_zone))
+            write_run_rows(connection, self.database, ends, worker_id, self._now(rows[0]))
+        return ends
+
+    def _twice(self, work: Callable[[Connection], Any]) -> Any:
+        """A COMMIT whose reply was lost is done again: what it moved is not there to be moved any more."""
+        try:
+            return self.database.write(work)
+        except CommitUnknown:
+            return self.database.write(work)
+
+    def _rows(self, template: str, parameters: dict[str, Any]) -> Sequence[Row[Any]]:
+        return self.database.read(lambda c: c.execute(self.database.text(template), parameters).all())
+
+    def _claimed(self, row: Row[Any]) -> Claimed:
+        values = {name: value for name, value in row._mapping.items() if name in CLAIMED_FIELDS}
+        for name in "dispatched_at", "claimed_at", "occurrence_at":
+            values[name] = self.database.dialect.instant(values[name])
+        return Claimed(**{**values, "suspect": bool(row.suspect)})
+
+    def _now(self, row: Row[Any]) -> datetime:
+        now = self.database.dialect.instant(row.now)
+        assert now is not None  # noqa: S101 - selected as the clock
+        return now
+
+
+def _list_name(text: str) -> ListName:
+    """``mail:5`` as the row keeps it; a queue's name may have colons of its own."""
+    queue, _, priority = text.rpartition(":")
+    return ListName(queue, int(priority))
+
+
+def _message_gone(task: Claimed, name: ListName) -> Finish:
+    error = f"lost before it was claimed: its message was no longer in the list {name.queue}:{name.priority}"
+    return Finish(task, Outcome.LOST, Move.RING_AGAIN, task.retry_count, error=error)
+
+
+def _portions(ids: list[int]) -> list[list[int]]:
+    return [ids[start : start + PORTION] for start in range(0, len(ids), PORTION)]

@@ -1,0 +1,27 @@
+"""Statements by which doctor asks a server for its settings, what an account may do, and which tables there are."""
+
+VARIABLES = """
+SHOW GLOBAL VARIABLES WHERE Variable_name IN (
+  'version', 'version_comment', 'read_only', 'super_read_only', 'innodb_read_only', 'innodb_flush_log_at_trx_commit',
+  'sync_binlog', 'log_bin', 'binlog_format', 'innodb_doublewrite', 'innodb_deadlock_detect', 'max_allowed_packet',
+  'wait_timeout', 'max_connections', 'max_user_connections', 'innodb_lock_wait_timeout', 'tx_isolation',
+  'transaction_isolation', 'time_zone', 'system_time_zone', 'max_statement_time', 'max_execution_time')
+"""
+CONNECTED = "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_connected'"
+ACCOUNT = "SELECT CURRENT_USER()"
+GRANTS = "SHOW GRANTS"
+
+TABLES = """
+SELECT TABLE_NAME AS name, ENGINE AS engine, TABLE_COLLATION AS collation FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE 'task!_%' ESCAPE '!'
+"""
+INDEXES = """
+SELECT DISTINCT TABLE_NAME AS table_name, INDEX_NAME AS name FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE 'task!_%' ESCAPE '!'
+"""
+
+SQLITE_VERSION = "SELECT sqlite_version()"
+SQLITE_TABLES = (
+    "SELECT name, tbl_name AS table_name, type FROM sqlite_master WHERE tbl_name LIKE 'task!_%' ESCAPE '!'"
+)
+SQLITE_PRAGMAS = ("journal_mode", "synchronous", "page_size", "page_count", "foreign_keys")

@@ -1,0 +1,102 @@
+"""What the rows of schedulers and workers mean: who is missing, whose clock is off, who lives in other time zones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from taskkit.health.facts import Facts, NodeFacts
+from taskkit.health.findings import Finding, error, note, ok, warning
+from taskkit.model import FRESH_S
+
+OFF_MS, FAR_OFF_MS = 250.0, 1000.0
+STILL_S = 30.0
+Row = Mapping[str, Any]
+
+
+def judge_nodes(facts: Facts) -> Iterator[Finding]:
+    """All findings about schedulers and workers."""
+    if facts.nodes is None:
+        return
+    schedulers, workers = _alive(facts.nodes.schedulers), _alive(facts.nodes.workers)
+    yield _there("scheduler", schedulers, facts.nodes)
+    yield _there("worker", workers, facts.nodes)
+    yield from _silent(facts.nodes)
+    if schedulers:
+        yield _clocks(schedulers)
+        yield _scans(schedulers)
+    yield _zones(schedulers, facts.tzdata)
+    if workers:
+        yield _served(workers, facts.nodes.waiting)
+
+
+def _alive(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if (row["heartbeat_age_s"] or 0.0) <= FRESH_S]
+
+
+def _name(row: Row) -> str:
+    return f"{row['host']}:{row['pid']}"
+
+
+def _there(role: str, alive: Sequence[Row], nodes: NodeFacts) -> Finding:
+    if alive:
+        return ok(f"node.{role}s", f"{len(alive)} {role}{'s are' if len(alive) > 1 else ' is'} alive")
+    what = f"no {role} is alive"
+    advice = f"start one with `taskkit up` or `python -m taskkit.{role}`"
+    if nodes.waiting:
+        why = f"tasks wait in {', '.join(nodes.waiting[:5])}"
+        return error(f"node.{role}s", what, why, advice)
+    return note(f"node.{role}s", what, "nothing waits now, and nothing would start", advice)
+
+
+def _silent(nodes: NodeFacts) -> Iterator[Finding]:
+    for role, rows in (("scheduler", nodes.schedulers), ("worker", nodes.workers)):
+        alive = _alive(rows)
+        silent = [row for row in rows if row not in alive]
+        if silent:
+            yield note(
+                f"node.silent_{role}s",
+                f"silent {role}s: {', '.join(map(_name, silent[:5]))}",
+                "killed, or cut off; what they held is recovered by a living scheduler",
+                "nothing, if you know why; their rows go a week after the last heartbeat",
+            )
+
+
+def _clocks(schedulers: Sequence[Row]) -> Finding:
+    offsets = {_name(row): float(row["clock_offset_ms"] or 0.0) for row in schedulers}
+    most = max(offsets, key=lambda name: abs(offsets[name]))
+    what = f"the clock of {most} is {offsets[most]:+.0f} ms from the database's"
+    if abs(offsets[most]) < OFF_MS:
+        return ok("node.clocks", "the clocks of all schedulers agree with the database's")
+    level = error if abs(offsets[most]) >= FAR_OFF_MS else warning
+    why = "the database decides what is due; but a clock that runs off hides what happened when"
+    return level("node.clocks", what, why, "let NTP (chrony, systemd-timesyncd) set it there")
+
+
+def _scans(schedulers: Sequence[Row]) -> Finding:
+    still = [row for row in schedulers if (row["scan_age_s"] or 0.0) > STILL_S]
+    if not still:
+        return ok("node.scans", "all schedulers scan")
+    what = f"{_name(still[0])} has a fresh heartbeat and has not scanned for {still[0]['scan_age_s']:.0f} s"
+    return error("node.scans", what, "due tasks wait", "see its log: the broker or the database keeps it")
+
+
+def _zones(schedulers: Sequence[Row], own: str) -> Finding:
+    versions = {str(row["tzdata_version"]): _name(row) for row in schedulers if row["tzdata_version"]}
+    if own:
+        versions.setdefault(own, "this node")
+    if len(versions) < 2:
+        return ok("node.tzdata", f"time zone data {next(iter(versions), own)} everywhere")
+    what = "time zone data differ: " + ", ".join(f"{version} on {name}" for version, name in versions.items())
+    why = "where the rules of a zone have changed, two schedulers plan different fire times"
+    return warning("node.tzdata", what, why, "pip install --upgrade tzdata on all nodes, and restart")
+
+
+def _served(workers: Sequence[Row], waiting: Sequence[str]) -> Finding:
+    served = {name for row in workers for name in str(row["queues"]).split(",")}
+    left = [queue for queue in waiting if queue not in served]
+    if not left:
+        return ok("node.queues", "every queue in which tasks wait has a worker")
+    what = f"no worker serves {', '.join(left[:5])}"
+    advice = f"python -m taskkit.worker --app … --queue {left[0]}"
+    return warning("node.queues", what, "what waits there never starts", advice)

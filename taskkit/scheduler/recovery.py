@@ -1,0 +1,188 @@
+"""Recovery: finds dispatched tasks whose message is gone, and running tasks whose worker is gone; age alone proves nothing."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from taskkit.center import TaskCenter
+from taskkit.center.recovery import Overdue, Suspect, Watched
+from taskkit.clock import monotonic, parse_instant
+from taskkit.errors import StoreError
+from taskkit.model import Claimed, Finish, ListName, Message
+from taskkit.queues import Queue
+from taskkit.scheduler.proofs import Absences, Heartbeats
+from taskkit.settings import Scheduler
+from taskkit.states import DEFAULT_RETRY, Move, Outcome, RetryPolicy, TaskType, judge_loss
+
+log = logging.getLogger("taskkit.scheduler")
+LEASE_SECONDS = 10.0
+OVERDUE_MARGIN = 60.0
+ROUNDS = 50
+"""Portions of a dead worker's tasks in one pass; the rest comes with the next one."""
+
+
+class MessageRecovery:
+    """A tick that rings again for dispatched tasks whose message is provably gone, under a lease that saves work."""
+
+    def __init__(self, center: TaskCenter, queue: Queue, scheduler_id: str, settings: Scheduler) -> None:
+        self.center, self.queue, self.id, self.settings = center, queue, scheduler_id, settings
+        self._absences: Absences[Suspect] = Absences(settings.lost_after_s)
+        self.rung_again = 0
+
+    def tick(self) -> float:
+        """One pass over all lists, if this scheduler has the lease; returns the seconds to rest."""
+        if self.center.nodes.take_lease("recovery", self.id, LEASE_SECONDS):
+            self.look()
+        else:
+            self._absences.forget()
+        return self.settings.recover_every_s
+
+    def look(self) -> int:
+        """One pass: note what is absent, ring again for what has been so long enough; returns for how many."""
+        try:
+            lost = self._absences.look(monotonic(), self._absent())
+            count = self.center.recovery.ring_again(lost) if lost else 0
+        except StoreError:
+            self._absences.forget()
+            raise
+        if count:
+            places = ", ".join(sorted({f"{s.list_name.queue}:{s.list_name.priority}" for s in lost}))
+            log.warning("%s messages were gone from %s; their tasks are due again", count, places)
+            self.queue.ring()
+        self.rung_again += count
+        return count
+
+    def _absent(self) -> list[Suspect]:
+        """Suspects whose message is not in its list: the rows are read first, then the list."""
+        lists = self.center.recovery.dispatched_lists()
+        heads = self.queue.oldest(lists) if lists else {}
+        found: list[Suspect] = []
+        for name in lists:
+            suspects = self.center.recovery.suspects(name, self.settings.lost_after_s, _at(heads[name]))
+            for place in {suspect.list_name for suspect in suspects}:
+                found += self._missing([s for s in suspects if s.list_name == place], place)
+        return found
+
+    def _missing(self, suspects: Sequence[Suspect], name: ListName) -> Iterable[Suspect]:
+        listed = self.queue.listing(name)
+        if listed is None:
+            return []
+        there = {(message.task_id, message.attempt) for message in listed}
+        return [s for s in suspects if (s.task_id, s.attempt) not in there and (s.task_id, None) not in there]
+
+
+class WorkerRecovery:
+    """A tick that takes the running tasks of workers that are gone; works while the broker is away."""
+
+    def __init__(self, center: TaskCenter, scheduler_id: str, settings: Scheduler) -> None:
+        self.center, self.id, self.settings = center, scheduler_id, settings
+        self._heartbeats = Heartbeats(settings.dead_after_s)
+        self._doubted: set[str] = set()
+        self._alarmed: set[tuple[int, int]] = set()
+        self._rng = random.Random()
+        self.lost = 0
+
+    def tick(self) -> float:
+        """One look at all workers, if this scheduler has the lease; returns the seconds to rest.
+
+        Taking the lease is the write that shows this observer to be healthy.
+        """
+        if self.center.nodes.take_lease("deaths", self.id, LEASE_SECONDS):
+            self.look()
+        return self.settings.recover_every_s
+
+    def look(self) -> None:
+        """Declare dead whose heartbeat stood still, take what dead and vanished workers hold, alarm what hangs on."""
+        holders = {holder.worker_id: holder for holder in self.center.recovery.holders()}
+        woken = {h.worker_id for h in holders.values() if h.held > h.orphaned}
+        watched = {
+            w.worker_id: w for w in self.center.recovery.watched() if not w.lost or w.worker_id in woken
+        }
+        deaths = self._heartbeats.look(
+            monotonic(), {w.worker_id: w.heartbeat_count for w in watched.values()}
+        )
+        self._doubt(deaths.doubted, len(watched))
+        dead = [worker for worker in deaths.dead if self._declare_dead(watched[worker])]
+        gone = [holder.worker_id for holder in holders.values() if holder.orphaned]
+        for worker_id in dict.fromkeys([*dead, *gone]):
+            self._take_from(worker_id)
+        self._alarm(self.center.recovery.overdue(OVERDUE_MARGIN))
+
+    def _declare_dead(self, worker: Watched) -> bool:
+        declared = self.center.recovery.declare_dead(worker)
+        if declared:
+            still = f"its heartbeat stood still for {self.settings.dead_after_s:g} s"
+            log.error("worker %s is declared dead: %s", worker.worker_id, still)
+        return declared
+
+    def _doubt(self, doubted: Sequence[str], of: int) -> None:
+        if set(doubted) - self._doubted:
+            log.error(
+                "%s of %s workers stand still at once: waiting as long again before they are declared dead; "
+                "look at the database and the network first: %s",
+                len(doubted), of, ", ".join(sorted(doubted)),
+            )  # fmt: skip
+        self._doubted = set(doubted)
+
+    def _take_from(self, worker_id: str) -> None:
+        for _ in range(ROUNDS):
+            ends = self.center.recovery.lose(worker_id, self._judge)
+            for end in ends:
+                extra = {"task_id": end.task.id, "task_code": end.task.task_code, "attempt": end.task.attempt}
+                log.warning("lost with worker %s: %s", worker_id, _follows(end), extra=extra)
+            self.lost += len(ends)
+            if not ends:
+                return
+
+    def _judge(self, task: Claimed) -> Finish:
+        verdict = judge_loss(
+            periodic=task.task_type == TaskType.PERIODIC,
+            retry_count=task.retry_count,
+            max_retry=task.max_retry,
+            lost_count=task.lost_count + 1,
+            policy=_policy(task),
+            rng=self._rng,
+        )
+        return Finish(
+            task=task,
+            outcome=Outcome.LOST,
+            move=verdict.move,
+            retry_count=verdict.retry_count,
+            delay=verdict.delay,
+            error=f"lost with its worker, loss {task.lost_count + 1}: the worker is dead or gone",
+            suspect=task.lost_count > 0,
+        )
+
+    def _alarm(self, overdue: Sequence[Overdue]) -> None:
+        for one in overdue:
+            if (one.task_id, one.attempt) not in self._alarmed:
+                log.error(
+                    "still running %.0f s after its claim, with a time limit of %g s: worker %s does not end it",
+                    one.age_s, one.timeout, one.worker_id,
+                    extra={"task_id": one.task_id, "task_code": one.task_code, "attempt": one.attempt},
+                )  # fmt: skip
+        self._alarmed = {(one.task_id, one.attempt) for one in overdue}
+
+
+def _policy(task: Claimed) -> RetryPolicy:
+    """The task's own delays, or the usual ones: a scheduler does not know the handlers."""
+    try:
+        return RetryPolicy(tuple(float(d) for d in (task.retry_delays or "").split(",")))
+    except ValueError:
+        return DEFAULT_RETRY
+
+
+def _follows(end: Finish) -> str:
+    if end.move is not Move.LOSE:
+        return "given up"
+    return "starts again at once" if end.delay is None else f"starts again in {end.delay:.0f} s, alone"
+
+
+def _at(head: Message | None) -> datetime | None:
+    """When the oldest message of a list was dispatched; None where nobody knows."""
+    if head is None or not head.dispatched_at:
+        return None
+    return parse_instant(head.dispatched_at)

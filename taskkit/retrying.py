@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("taskkit.retrying")
 LOOK_S = 0.25
 """Between two looks at what became of the tasks."""
+INTERRUPTED = "interrupted"
 NAMED = 100
 """Refusals that are told one by one."""
 
@@ -140,6 +141,10 @@ class PacedRetry:
                 time.sleep(self._rest())
         return self.tally
 
+    def interrupt(self) -> None:
+        """Start no more and come back soon; the retry under way is seen through, so that the tally is exact."""
+        self.tally.stopped = self.tally.stopped or INTERRUPTED
+
     def _rest(self) -> float:
         """Until the next start may be due, at most until the next look."""
         return min(LOOK_S, max(0.02, 1 / self.pace.rules.rate)) if self._waiting else LOOK_S
@@ -152,6 +157,8 @@ class PacedRetry:
     def _start(self, count: int) -> int:
         started = 0
         for _ in range(min(count, len(self._waiting))):
+            if self.tally.stopped:
+                break
             task_id, attempt = self._waiting.pop()
             try:
                 self._operations.retry(task_id, self._actor, after=attempt)

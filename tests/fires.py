@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from taskkit.states import Status
+from tests import sample_fire
 from tests.processes import Installation, Process
 
-APP = "tests.sample_fire:kit"
+APP = f"{sample_fire.__name__}:kit"
 
 
 @contextmanager

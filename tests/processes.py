@@ -24,6 +24,7 @@ from taskkit.states import ENDED, Status
 from tests import sample_app
 from tests.databases import fresh_database
 from tests.machine import ending_with_parent
+from tests.servers import Server
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -145,6 +146,8 @@ class Installation:
         self.processes: list[Process] = []
         self.modules: dict[str, str] = {}
         """What is run instead of ``taskkit.<role>``."""
+        self.servers: dict[str, Server] = {}
+        """Servers that are this installation's alone, for tests that break them."""
 
     def _upgrade(self) -> None:
         from taskkit.center import TaskCenter

@@ -166,14 +166,19 @@ def _storm(
     producer = Load(kit, options.tasks, options.seconds, options.seed)
     adversary = Adversary(stage, crew, blows, evidence.began)
     producer.start()
-    storm = threading.Thread(target=adversary.run, name="adversary")
+    storm = threading.Thread(target=adversary.run, name="adversary", daemon=True)
     storm.start()
-    while storm.is_alive() or time.monotonic() < evidence.began + options.seconds:
-        storm.join(0.5)
-        time.sleep(0.1)
-        done = sum(fault.hit for fault in list(adversary.done))
-        show.say(f"{len(producer.accepted)} of {options.tasks} tasks accepted, {done} of {len(blows)} faults")
-    producer.finish()
+    try:
+        while storm.is_alive() or time.monotonic() < evidence.began + options.seconds:
+            storm.join(0.5)
+            time.sleep(0.1)
+            done = sum(fault.hit for fault in list(adversary.done))
+            told = f"{len(producer.accepted)} of {options.tasks} tasks accepted"
+            show.say(f"{told}, {done} of {len(blows)} faults")
+        producer.finish()
+    except BaseException:
+        adversary.give_up()
+        raise
     evidence.accepted = sorted(set(producer.accepted))
     evidence.refused, evidence.unknown = producer.refused, producer.unknown
     evidence.load_ended = time.monotonic()
@@ -182,7 +187,7 @@ def _storm(
 
 def _with_spare(faults: int) -> int:
     """Some faults find nobody to hit."""
-    return faults + max(1, faults // 12) if faults else 0
+    return faults + max(2, faults // 7) if faults else 0
 
 
 def _settle(stage: Stage, kit: Taskkit, options: Options, evidence: Evidence, show: Show) -> None:
@@ -191,6 +196,7 @@ def _settle(stage: Stage, kit: Taskkit, options: Options, evidence: Evidence, sh
     deadline = time.monotonic() + options.settle
     behind = BEHIND["sqlite" if stage.mariadb is None else "mysql"].format(evidence.horizon)
     while time.monotonic() < deadline:
+        stage.check()
         left, late = stage.query(WAITING)[0][0], stage.query(behind)[0][0]
         show.say(
             f"the faults are over; {left} of {stage.query(ALL)[0][0]} tasks and {late} occurrences to go"

@@ -15,7 +15,7 @@ import pymysql
 from bench.chaos import audit
 from bench.chaos.app import LEDGER
 from taskkit import Settings, Taskkit
-from tests.servers import MariaDB, Valkey
+from tests.servers import MariaDB, Server, Valkey
 
 ROOT = Path(__file__).resolve().parents[2]
 DATABASE = "taskkit_chaos"
@@ -104,7 +104,19 @@ class Stage:
         return after - before, (before + after) / 2 - clock
 
     def close(self) -> None:
-        """End the servers."""
-        self.valkey.close()
-        if self.mariadb is not None:
-            self.mariadb.close()
+        """End the servers; their logs stay with those of the run."""
+        for server in self.servers:
+            if server.log.exists():
+                (self.home / f"{server.name}.log").write_bytes(server.log.read_bytes())
+            server.close()
+
+    def check(self) -> None:
+        """Raise when a server has ended that nobody ended."""
+        for server in self.servers:
+            if not server.running:
+                raise RuntimeError(f"{server.name} has ended by itself; see {self.home / server.name}.log")
+
+    @property
+    def servers(self) -> list[Server]:
+        """Those of this run."""
+        return [self.valkey] if self.mariadb is None else [self.valkey, self.mariadb]

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import redis
 
@@ -33,7 +33,7 @@ class Adversary:
     def __init__(self, stage: Stage, crew: Crew, plan: Sequence[Planned], began: float) -> None:
         self.stage, self.crew, self.plan, self.began = stage, crew, plan, began
         self.done: list[Fault] = []
-        self.over = threading.Event()
+        self.over, self._gone = threading.Event(), threading.Event()
         self._pressure = Pressure(stage, self.over)
         self._hands = {
             "redis": ThreadPoolExecutor(1, "redis"),
@@ -67,21 +67,30 @@ class Adversary:
 
     def run(self) -> None:
         """Carry out the whole plan, then let everything go on."""
-        waiting = [self._start_when_due(planned) for planned in self.plan]
+        waiting = []
+        for planned in self.plan:
+            if self._gone.wait(max(0.0, self.began + planned.at - time.monotonic())):
+                break
+            waiting.append(self._hand(planned).submit(self._strike, planned))
         self.over.set()
         for future in waiting:
             future.result()
+
+    def give_up(self) -> None:
+        """Leave the rest of the plan; what is frozen goes on."""
+        self._gone.set()
+        self.over.set()
 
     def close(self) -> None:
         """Let the threads end; the servers must have ended before."""
         for hand in self._hands.values():
             hand.shutdown()
 
-    def _start_when_due(self, planned: Planned) -> Future[None]:
-        time.sleep(max(0.0, self.began + planned.at - time.monotonic()))
+    def _hand(self, planned: Planned) -> ThreadPoolExecutor:
+        """Who carries it out: a server's own thread, unless it comes over a connection."""
         where = planned.kind.partition(" ")[0]
         own = where in {"redis", "sql"} and planned.kind not in {"sql cut", "sql hold rows", "sql deadlock"}
-        return self._hands[where if own else "other"].submit(self._strike, planned)
+        return self._hands[where if own else "other"]
 
     def _strike(self, planned: Planned) -> None:
         began = time.monotonic()

@@ -9,6 +9,7 @@ from taskkit.center import schema
 from taskkit.center.database import Database
 from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
+from taskkit.center.drills import DrillDesk
 from taskkit.center.intake import Intake
 from taskkit.center.locks import LockDesk
 from taskkit.center.nodes import NodeDesk
@@ -50,6 +51,7 @@ class TaskCenter:
         self.dead = DeadLetterDesk(self.database)
         self.people = PeopleDesk(self.database, self.rules.default_zone)
         self.nodes = NodeDesk(self.database)
+        self.drills = DrillDesk(self.database)
         self.locks = LockDesk(self.database)
         self.retention = RetentionDesk(self.database)
 

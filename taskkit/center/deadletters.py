@@ -17,7 +17,7 @@ from taskkit.model import Afterwards, DeadGroup
 from taskkit.states import Outcome, Status
 
 MOST_ROWS = 10_000
-"""Rows of (fingerprint, code, queue) that are read, the most frequent first; so memory is bounded."""
+"""Rows of (fingerprint, code, queue) that are read, the most frequent or the newest; so memory is bounded."""
 IDS_PER_STATEMENT = 1_000
 
 
@@ -70,7 +70,8 @@ class DeadLetterDesk:
     def _groups(
         self, template: str, filters: str, parameters: dict[str, Any], limit: int, newest: bool
     ) -> list[DeadGroup]:
-        rows = self._rows(template, filters, **parameters, n=MOST_ROWS)
+        ordered = template.replace("{order}", "last_at DESC, n DESC" if newest else "n DESC, last_at DESC")
+        rows = self._rows(ordered, filters, **parameters, n=MOST_ROWS)
         order: Callable[[DeadGroup], Any] = (
             (lambda g: (g.last_at, g.count)) if newest else lambda g: (g.count, g.last_at)
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +17,7 @@ from taskkit.cli.front import Front
 from taskkit.cli.options import SPAN
 from taskkit.cli.select import Wanted, instant_of
 from taskkit.cli.tasks_touch import SHOWN, show_before, touched
-from taskkit.errors import NotFound
+from taskkit.errors import NotFound, TaskkitError
 from taskkit.pacing import PaceRules
 
 if TYPE_CHECKING:
@@ -162,9 +165,10 @@ def _agreed(front: Front, ids: list[int], rules: PaceRules) -> bool:
 def _run(retry: PacedRetry, as_json: bool) -> None:
     """Run it and tell what was done, also when it is interrupted or the database goes away in the middle."""
     from taskkit.render import progress
+    from taskkit.retrying import INTERRUPTED
 
     try:
-        with progress("retry", retry.tally.total) as bar:
+        with _heeding_ctrl_c(retry), progress("retry", retry.tally.total) as bar:
             shown = 0
 
             def tell(tally: Tally) -> None:
@@ -174,18 +178,39 @@ def _run(retry: PacedRetry, as_json: bool) -> None:
                 shown = done
 
             retry.run(tell)
-    except BaseException as error:
-        retry.tally.stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        _tell(retry.tally, as_json)
-        raise
+    except TaskkitError as error:
+        retry.tally.stopped = str(error)
     _tell(retry.tally, as_json)
+    if retry.tally.stopped == INTERRUPTED:
+        raise KeyboardInterrupt
     if retry.tally.stopped or retry.tally.refused:
         raise Failed
 
 
+@contextmanager
+def _heeding_ctrl_c(retry: PacedRetry) -> Iterator[None]:
+    """The first Ctrl-C ends the retry in order, the second one at once."""
+    usual = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, usual)
+        retry.interrupt()
+
+    ours = threading.current_thread() is threading.main_thread() and callable(usual)
+    if not ours:
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
 def _brief(tally: Tally) -> str:
     failed = _failed(tally.answers)
-    return f"retry, {tally.answers['succeeded']} ok" + (f", {failed} failed again" if failed else "")  # type: ignore[index]
+    said = f"retry, {tally.shape()['succeeded']} ok"
+    return said + (f", {failed} failed again" if failed else "")
 
 
 def _failed(answers: dict[Answer, int]) -> int:

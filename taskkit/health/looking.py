@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from taskkit.center import TaskCenter
-from taskkit.center.facts import SqlFacts, read_facts
+from taskkit.center.facts import LOOKS, SqlFacts, read_facts
 from taskkit.clock import monotonic, parse_instant
 from taskkit.cron import tzdata_version
 from taskkit.doors import key_prefix
@@ -91,13 +91,11 @@ def _prefix(facts: Facts, settings: Settings, center: TaskCenter) -> str | None:
 def _broker(
     facts: Facts, queue: RedisQueue, prefix: str | None, settings: Settings, center: TaskCenter
 ) -> BrokerFacts:
-    queue.ping()
-    began = monotonic()
-    queue.ping()
+    server = queue.server_facts()
     found = BrokerFacts(
-        queue.server_facts(),
+        server,
         embedded=settings.embedded_redis,
-        latency_ms=round((monotonic() - began) * 1000, 3),
+        latency_ms=round(min(_trip(queue) for _ in range(LOOKS)) * 1000, 3),
         rehearsed=prefix is not None,
         prefix=prefix,
     )
@@ -107,6 +105,12 @@ def _broker(
     if found.refused or not _works(facts.sql):
         return found
     return replace(found, foreign=_foreign(queue, center), dead=len(queue.buried(BURIED)))
+
+
+def _trip(queue: RedisQueue) -> float:
+    began = monotonic()
+    queue.ping()
+    return monotonic() - began
 
 
 def _foreign(queue: RedisQueue, center: TaskCenter) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Sequence
 
 from taskkit.states import Outcome
@@ -24,7 +25,7 @@ class Deaths:
     def of_child(self, slot: Slot, code: int) -> None:
         """A child and its process group are gone: it fails the one job that it was at."""
         begun = _begun(slot)
-        said = slot.cause or death(code)
+        said = slot.cause if slot.cause and code == -signal.SIGKILL else death(code)
         for seq, given in list(slot.jobs.items()):
             verdict = slot.verdicts.get(seq)
             if verdict is not None:

@@ -16,6 +16,8 @@ from taskkit.worker.frames import Job, Run
 from taskkit.worker.marks import Marks
 from taskkit.worker.stacks import StackFile
 
+A_YEAR = 366 * 86_400
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -192,4 +194,5 @@ class Slot:
 
     def _elapsed(self, now: float) -> float:
         seq, started = self.marks.running(0)
-        return now - started if seq and self.born <= started <= now else 0.0
+        elapsed = now - started
+        return elapsed if seq and 0 <= elapsed < A_YEAR else 0.0

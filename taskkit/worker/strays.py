@@ -55,9 +55,13 @@ def end_adopted(worker_id: str, living: Mapping[int, int], patience: float = PAT
 
 def end_orphans(worker_id: str, groups: Iterable[int], patience: float = PATIENCE) -> None:
     """In the parent, when the nursery is gone: end its children's groups, and all that bears a mark of this worker."""
+    groups = list(groups)
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+    _end(lambda: _marked(worker_id), patience)
     for group in groups:
         end_group(group, patience)
-    _end(lambda: _marked(worker_id), patience)
 
 
 def _end(find: Callable[[], Iterable[int]], patience: float) -> None:

@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from taskkit.model import DeadGroup
 from taskkit.states import Status
 from tests import centers
@@ -16,8 +18,9 @@ from tests.processes import Stack
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 QUEUE = "letters"
-EACH = 100
+EACH, FEW = 100, 50
 
 
 class Letters:
@@ -120,30 +123,30 @@ def test_a_killed_retry_loses_nothing_and_the_next_one_takes_the_rest(
 ) -> None:
     queue = f"{QUEUE}-killed"
     worker = server_stack.home.worker("--queue", queue, "--processes", "2")
-    letters = Letters(server_stack, tmp_path, EACH, queue)
+    letters = Letters(server_stack, tmp_path, FEW, queue)
     letters.mend("bank shop")
     first = letters.retry("bank", "--rate", "20")
     wait_until(lambda: letters.retries("bank") >= 5, 60)
     first.end(signal.SIGKILL)
     done = letters.retries("bank")
-    wait_until(lambda: letters.statuses("bank") == {"success": done, "given_up": EACH - done}, 60)
+    wait_until(lambda: letters.statuses("bank") == {"success": done, "given_up": FEW - done}, 60)
     code, said = ended(letters.retry("bank", "--rate", "200"))
-    assert (code, said["retried"], said["succeeded"]) == (0, EACH - done, EACH - done)
-    assert letters.runs_of_each("bank") == {2: EACH}
+    assert (code, said["retried"], said["succeeded"]) == (0, FEW - done, FEW - done)
+    assert letters.runs_of_each("bank") == {2: FEW}
     assert worker.stop() == 0
 
 
 def test_two_at_once_retry_no_task_twice(server_stack: Stack, tmp_path: Path) -> None:
     queue = f"{QUEUE}-two"
     worker = server_stack.home.worker("--queue", queue, "--processes", "2")
-    letters = Letters(server_stack, tmp_path, EACH, queue)
+    letters = Letters(server_stack, tmp_path, FEW, queue)
     letters.mend("bank")
     both = [letters.retry("bank", "--rate", "100") for _ in range(2)]
     answers = [ended(command) for command in both]
-    assert sum(said["retried"] for _, said in answers) == EACH == letters.retries("bank")
+    assert sum(said["retried"] for _, said in answers) == FEW == letters.retries("bank")
     assert [code for code, _ in answers] == [0, 0], answers
-    assert letters.runs_of_each("bank") == {2: EACH}
-    assert letters.statuses("bank") == {"success": EACH}
+    assert letters.runs_of_each("bank") == {2: FEW}
+    assert letters.statuses("bank") == {"success": FEW}
     assert worker.stop() == 0
 
 
@@ -173,3 +176,22 @@ def test_where_no_worker_answers_it_waits_no_longer_than_it_was_told(
     assert code == 1
     assert (said["retried"], said["under_way"], said["left"]) == (20, 20, 10)
     assert said["stopped"] == "none of the 20 that are under way has ended for 1 s"
+
+
+def test_every_failure_of_a_real_worker_has_a_fingerprint(server_stack: Stack) -> None:
+    home, queue = server_stack.home, f"{QUEUE}-kinds"
+    worker = home.worker("--queue", queue, "--processes", "1")
+    ids = [
+        home.enqueue("odd", {"how": "killed"}, queue=queue, max_retry=0),
+        home.enqueue("nap", {"seconds": 60}, queue=queue, max_retry=0, timeout=1),
+        home.enqueue("never", queue=queue),
+        home.enqueue("nobody_knows_this", queue=queue, max_retry=0),
+    ]
+    good = home.enqueue("echo", queue=queue)
+    home.wait_all(ids, Status.GIVEN_UP, seconds=60)
+    found = [home.runs(task_id)[-1].fingerprint for task_id in ids]
+    assert None not in found
+    assert len(set(found)) == 4
+    home.wait(good)
+    assert home.runs(good)[-1].fingerprint is None
+    assert worker.stop() == 0

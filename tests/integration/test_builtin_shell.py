@@ -24,7 +24,7 @@ def words(result: dict[str, Any]) -> list[str]:
 
 
 def test_the_worker_has_three_built_in_handlers() -> None:
-    assert set(HANDLERS) == {"shell", "http", "taskkit.noop"}
+    assert set(HANDLERS) == {"shell", "http", "taskkit.noop", "taskkit.nap"}
     assert HANDLERS["taskkit.noop"](any=1, thing=[2]) is None
 
 

@@ -49,6 +49,8 @@ def test_the_promised_commands_are_there() -> None:
         "import-crontab",
         "db upgrade",
         "db status",
+        "doctor",
+        "prune",
     }
     assert names == tasks | single | {"tasks", "cron", "db", "completion"}
 

@@ -101,7 +101,7 @@ def test_the_attempt_as_a_fence(home: Installation) -> None:
     assert rows(home, "SELECT attempt, body FROM exports") == [(3, "third again")]
 
 
-def test_guarantee_of_once_in_a_transaction(home: Installation) -> None:
+def test_once_in_a_transaction(home: Installation) -> None:
     assert twice(home, "book", order=42, seats=2) == ["booked", "was booked before"]
     ids = home.enqueue_many("book", [{"order": 43, "seats": 1}] * 20)
     home.wait_all(ids)

@@ -221,6 +221,11 @@ CASES: list[tuple[str, Facts, Level]] = [
     ("node.schedulers", replace(HEALTHY, nodes=NodeFacts()), NOTE),
     ("node.workers", replace(HEALTHY, nodes=replace(NODES, workers=())), ERROR),
     ("node.silent_schedulers", scheduler(heartbeat_age_s=60.0), NOTE),
+    (
+        "node.silent_workers",
+        replace(HEALTHY, nodes=replace(NODES, workers=({**WORKER, "heartbeat_age_s": 60.0},))),
+        NOTE,
+    ),
     ("node.schedulers", scheduler(heartbeat_age_s=60.0), ERROR),
     ("node.clocks", scheduler(clock_offset_ms=-300.0), WARNING),
     ("node.clocks", scheduler(clock_offset_ms=-3000.0), ERROR),

@@ -13,7 +13,7 @@ SELECT r.fingerprint AS fingerprint, c.task_code AS task_code, c.queue AS queue,
 """
     + _GIVEN_UP
     + """
-GROUP BY r.fingerprint, c.task_code, c.queue ORDER BY n DESC, last_at DESC LIMIT :n
+GROUP BY r.fingerprint, c.task_code, c.queue ORDER BY {order} LIMIT :n
 """
 )
 
@@ -33,7 +33,7 @@ FROM (
   GROUP BY o.task_id, o.planned_at
 ) g JOIN task_run r ON r.task_id = g.task_id AND r.attempt = g.attempt
 WHERE r.fingerprint IS NOT NULL {filters}
-GROUP BY r.fingerprint, r.task_code, r.queue ORDER BY n DESC, last_at DESC LIMIT :n
+GROUP BY r.fingerprint, r.task_code, r.queue ORDER BY {order} LIMIT :n
 """
 
 LAST_RESULT = "SELECT last_result FROM task_center WHERE id = :id"

@@ -1,0 +1,47 @@
+"""What drills do to a database: cut named connections, or hold SQLite's lock for a moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from sqlalchemy.engine import Connection
+
+from taskkit.center.database import Database
+from taskkit.center.statements import drills as sql
+from taskkit.errors import StoreError
+
+
+class DrillDesk:
+    """Breaks connections on purpose; only `taskkit drill` uses it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @property
+    def cuts(self) -> bool:
+        """Whether this database has connections that can be cut; SQLite has none."""
+        return not self.database.sqlite
+
+    def cut(self, ports: Collection[int]) -> int:
+        """Kill our own user's connections that come from these local ports; returns how many."""
+        rows = self.database.read(lambda c: c.execute(self.database.text(sql.OWN_CONNECTIONS)).all())
+        ids = [row[0] for row in rows if int(str(row[1]).rpartition(":")[2] or 0) in ports]
+        return sum(self._kill(number) for number in ids)
+
+    def _kill(self, number: int) -> bool:
+        try:
+            self.database.write(lambda c: c.exec_driver_sql(sql.KILL.format(int(number))))
+        except StoreError as error:
+            if "1094" in str(error) or "Unknown thread" in str(error):
+                return False  # it has ended by itself meanwhile
+            raise
+        return True
+
+    def hold(self, seconds: float) -> None:
+        """Hold the write lock of an SQLite file for so long."""
+
+        def wait(_connection: Connection) -> None:
+            time.sleep(seconds)
+
+        self.database.write(wait)

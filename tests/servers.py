@@ -210,6 +210,7 @@ class MariaDB(Server):
             self.program,
             "--no-defaults",
             f"--datadir={self.folder}/data",
+            f"--tmpdir={self.folder}",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             f"--socket={self.socket}",

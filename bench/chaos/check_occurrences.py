@@ -28,8 +28,8 @@ def fired_twice(case: Case) -> Iterator[Finding]:
 def never(case: Case, states: Counter[str]) -> Iterator[Finding]:
     """Planned instants up to the horizon without a row, without an answer, or said to have fired and never dispatched."""
     rows: dict[int, dict[int, Occurrence]] = defaultdict(dict)
-    for row in case.evidence.occurrences:
-        rows[row.task][row.planned] = row
+    for one in case.evidence.occurrences:
+        rows[one.task][one.planned] = one
     fired = {(move.task, move.firing) for move in case.evidence.moves if move.firing is not None}
     for task_id, calendar in case.periodic.items():
         for planned in grid(calendar, case.evidence.horizon):

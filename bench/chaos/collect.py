@@ -31,7 +31,7 @@ def from_sql(evidence: Evidence, stage: Stage) -> None:
     def epoch(column: str) -> str:
         return EPOCH[kind].format(column)
 
-    evidence.tasks = [Task(*row[:8], note=str(row[8] or "")[:200]) for row in stage.query(TASKS)]
+    evidence.tasks = [_task(row) for row in stage.query(TASKS)]
     text = RUNS.format(finished=epoch("finished_at"), occurrence=epoch("occurrence_at"))
     evidence.runs = [_run(row, offset) for row in stage.query(text)]
     rows = stage.query(OCCURRENCES.format(planned=epoch("planned_at")))
@@ -40,6 +40,11 @@ def from_sql(evidence: Evidence, stage: Stage) -> None:
     acted = stage.query("SELECT DISTINCT task_id FROM task_action WHERE task_id IS NOT NULL")
     evidence.acted = [row[0] for row in acted]
     evidence.dropped = int(stage.query("SELECT COALESCE(SUM(dropped), 0) FROM task_worker")[0][0])
+
+
+def _task(row: Sequence[Any]) -> Task:
+    task, code, kind, status, attempt, max_retry, retries, losses, note = row
+    return Task(task, code, kind, status, attempt, max_retry, retries, losses, (note or "")[:200])
 
 
 def _run(row: Sequence[Any], offset: float) -> Run:
@@ -79,7 +84,7 @@ def effects(entries: Sequence[Entry], deaths: Iterable[Death], ended: float) -> 
     open_ones: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     ends: dict[int, Entry] = {}
     last: dict[int, list[float]] = defaultdict(list)
-    starts = []
+    starts: list[Entry] = []
     for entry in entries:
         last[entry.pid].append(entry.mono)
         key = (entry.pid, entry.task, entry.attempt)

@@ -93,9 +93,14 @@ def _adopted(worker_id: str, living: Mapping[int, int]) -> Iterator[int]:
 
 def _marked(worker_id: str) -> Iterator[int]:
     beginning = mark_of(worker_id, 0)[:-1]
+    me, ours = os.getpid(), _birth(os.getpid())
     for entry in PROC.glob("[0-9]*"):
         pid = int(entry.name)
-        if pid != os.getpid() and (found_mark(pid) or "").startswith(beginning):  # we map all marks
+        if (
+            pid == me or _birth(pid) < ours
+        ):  # we map all marks ourselves; what is older than we are bears none
+            continue
+        if (found_mark(pid) or "").startswith(beginning):
             yield pid
 
 

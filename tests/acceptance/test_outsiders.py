@@ -73,7 +73,7 @@ def test_a_plain_insert_of_now_is_started_at_once(stack: Stack, client: Client) 
     assert abs((task.plan_next_run_at - task.created_at).total_seconds()) <= 1.0
 
 
-def test_a_cron_row_with_nothing_but_code_payload_and_expression_is_adopted(
+def test_rule_21_a_cron_row_with_nothing_but_code_payload_and_expression_is_adopted(
     stack: Stack, client: Client
 ) -> None:
     client("INSERT INTO task_center (task_code, payload, cron_expr) VALUES ('echo', '{}', '0 3 * * *');")
@@ -87,7 +87,7 @@ def test_a_cron_row_with_nothing_but_code_payload_and_expression_is_adopted(
     stack.home.kit.operations.cancel(task_id)
 
 
-def test_an_enqueue_in_the_callers_transaction_is_there_if_and_only_if_it_commits(stack: Stack) -> None:
+def test_rule_23_an_enqueue_in_the_callers_transaction_is_there_if_and_only_if_it_commits(stack: Stack) -> None:
     engine = sa.create_engine(stack.home.kit.center.database.url)
     producer = stack.home.kit.producer
     try:

@@ -77,7 +77,7 @@ class QueueContract:
         assert order == [0] * 4 + [5] * 4 + [9] * 4
 
     @pytest.mark.parametrize("count", [1, 3, 19, 20, 50, 500])
-    def test_of_every_20_one_comes_from_the_lowest(self, broker: Broker, count: int) -> None:
+    def test_sched_09_of_every_20_one_comes_from_the_lowest(self, broker: Broker, count: int) -> None:
         broker.queue.push(
             {ListName("a", 0): messages(300), ListName("b", 5): messages(50), ListName("b", 9): messages(12)}
         )
@@ -93,7 +93,7 @@ class QueueContract:
         pulled = [p for _ in range(200 // count) for p in priorities(broker.queue.pull(["a"], count, 0))]
         assert Counter(pulled) == {0: 190, 9: 10}
 
-    def test_strict_lets_the_lowest_wait(self, broker: Broker) -> None:
+    def test_sched_09_strict_lets_the_lowest_wait(self, broker: Broker) -> None:
         queue = broker.connect(strict=True)
         queue.push({ListName("a", 4): messages(100), ListName("a", 9): messages(5)})
         assert priorities(pull_all(queue, ["a"], 7)) == [4] * 100 + [9] * 5
@@ -180,7 +180,7 @@ class QueueContract:
         broker.push_raw(MAIL, b'{"task_id": 42}')
         assert broker.queue.pull(["mail"], 5, 0) == Pulled([(MAIL, Message(42))], [])
 
-    def test_garbage_is_set_apart_and_the_good_one_behind_it_arrives(self, broker: Broker) -> None:
+    def test_guarantee_8_garbage_is_set_apart_and_the_good_one_behind_it_arrives(self, broker: Broker) -> None:
         garbage = [b"", b"\xff\xfe\x00", b"not json", b"null", b"[]", b'{"id":1}', b"x" * 100_000]
         broker.push_raw(MAIL, *garbage)
         broker.queue.push({MAIL: [message(5)]})

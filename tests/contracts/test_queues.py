@@ -108,7 +108,7 @@ class TestQueues(QueueContract):
     """The promises, on every adapter."""
 
 
-def test_two_prefixes_on_one_server_do_not_mix(valkey: Valkey, key_prefix: str) -> None:
+def test_rule_27_two_prefixes_on_one_server_do_not_mix(valkey: Valkey, key_prefix: str) -> None:
     one, two = connect(valkey.url, key_prefix + "a"), connect(valkey.url, key_prefix + "b")
     one.ring()
     assert two.wait_ring(0) is False
@@ -138,7 +138,7 @@ def test_a_wrong_url_is_refused() -> None:
         connect("mysql://h/0")
 
 
-def test_a_slot_that_moves_is_followed(cluster: str, key_prefix: str) -> None:
+def test_redis_07_a_slot_that_moves_is_followed(cluster: str, key_prefix: str) -> None:
     queue = connect(cluster, key_prefix)
     name = ListName("moving")
     key = Keys(key_prefix).list(name)
@@ -155,7 +155,7 @@ def test_a_slot_that_moves_is_followed(cluster: str, key_prefix: str) -> None:
     queue.close()
 
 
-def test_a_cluster_behind_a_plain_url_is_named(cluster: str, key_prefix: str) -> None:
+def test_redis_07_a_cluster_behind_a_plain_url_is_named(cluster: str, key_prefix: str) -> None:
     queue = connect(cluster.replace("redis+cluster", "redis"), key_prefix)
     errors = queue.push({ListName(name): [message()] for name in "abcdefgh"})
     assert errors

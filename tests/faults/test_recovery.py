@@ -86,7 +86,7 @@ def wait_all(home: Installation, ids: list[int], seconds: float) -> None:
 # the broker
 
 
-def test_guarantee_1_acceptance_3_after_flushall_all_waiting_messages_are_back_and_nothing_repeats(
+def test_guarantee_1_redis_01_b_acceptance_3_after_flushall_all_waiting_messages_are_back_and_nothing_repeats(
     home: Installation, broker: Valkey, notes: Path
 ) -> None:
     count = 100_000 if LARGE else 2000
@@ -144,7 +144,7 @@ def test_guarantee_1_a_broker_that_goes_away_loses_nothing(
     assert alive(worker.pid)
 
 
-def test_redis_01_a_scheduler_killed_between_claim_and_push_loses_nothing(home: Installation) -> None:
+def test_guarantee_1_redis_01_a_a_scheduler_killed_between_claim_and_push_loses_nothing(home: Installation) -> None:
     ids = home.enqueue_many("echo", [{"value": n} for n in range(100)])
     batch = home.kit.center.dispatch.claim(ids)
     assert len(batch.won) == 100  # and never pushed: its process ended here
@@ -311,7 +311,7 @@ def test_guarantee_1_any_scheduler_may_be_killed_at_any_moment(home: Installatio
 
 
 @pytest.mark.skipif(EXTERNAL_DATABASE is not None, reason="it restarts the database")
-def test_guarantee_1_sql_killed_and_restarted_while_tasks_end_keeps_every_result(
+def test_guarantee_1_sql_01_c_sql_killed_and_restarted_while_20_tasks_end_keeps_every_result(
     tmp_path: Path, notes: Path
 ) -> None:
     with contextlib.ExitStack() as stack:

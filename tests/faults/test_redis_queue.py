@@ -22,7 +22,7 @@ pytestmark = pytest.mark.faults
 pytest_plugins = ["tests.faults.redis_fixtures"]
 
 
-def test_a_waiting_pull_survives_being_killed(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
+def test_redis_03_a_waiting_pull_survives_being_killed(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
     queue = connect(server.url)
     for _ in range(3):
         with ThreadPoolExecutor(1) as pool:
@@ -34,7 +34,7 @@ def test_a_waiting_pull_survives_being_killed(server: Valkey, admin: redis.Redis
     assert works(queue)
 
 
-def test_a_connection_that_died_while_idle_is_replaced_before_the_push(
+def test_redis_03_a_connection_that_died_while_idle_is_replaced_before_the_push(
     server: Valkey, admin: redis.Redis, connect: Connect
 ) -> None:
     queue = connect(server.url)
@@ -44,7 +44,7 @@ def test_a_connection_that_died_while_idle_is_replaced_before_the_push(
         wait_until(lambda: len(admin.client_list()) == 1)
 
 
-def test_a_restart_is_survived(server: Valkey, connect: Connect) -> None:
+def test_redis_03_a_restart_is_survived(server: Valkey, connect: Connect) -> None:
     queue = connect(server.url)
     assert works(queue)
     server.kill()
@@ -55,7 +55,7 @@ def test_a_restart_is_survived(server: Valkey, connect: Connect) -> None:
     assert works(queue)
 
 
-def test_a_pull_that_waits_through_a_crash_comes_back_at_once(
+def test_redis_03_a_pull_that_waits_through_a_crash_comes_back_at_once(
     server: Valkey, admin: redis.Redis, connect: Connect
 ) -> None:
     queue = connect(server.url)
@@ -69,7 +69,7 @@ def test_a_pull_that_waits_through_a_crash_comes_back_at_once(
     assert works(queue)
 
 
-def test_a_push_to_a_stopped_server_is_unknown_and_never_doubled(
+def test_rule_04_a_push_to_a_stopped_server_is_unknown_and_never_doubled(
     server: Valkey, admin: redis.Redis, connect: Connect
 ) -> None:
     queue = connect(server.url)
@@ -85,7 +85,7 @@ def test_a_push_to_a_stopped_server_is_unknown_and_never_doubled(
     assert [m.task_id for _, m in queue.pull(["mail"], 9, 1).messages] == [1, 2]
 
 
-def test_a_stopped_server_that_was_not_connected_has_got_nothing(server: Valkey, connect: Connect) -> None:
+def test_rule_04_a_stopped_server_that_was_not_connected_has_got_nothing(server: Valkey, connect: Connect) -> None:
     server.pause()
     error = push_error(connect(server.url))
     server.resume()
@@ -93,7 +93,7 @@ def test_a_stopped_server_that_was_not_connected_has_got_nothing(server: Valkey,
     assert "timed out" in str(error)
 
 
-def test_a_pull_from_a_stopped_server_ends_soon(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
+def test_redis_03_a_pull_from_a_stopped_server_ends_soon(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
     queue = connect(server.url)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.pull, ["mail"], 1, 0.5)

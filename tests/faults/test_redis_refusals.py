@@ -46,7 +46,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("reply", "words"), REFUSALS, ids=[reply[:12].decode() for reply, _ in REFUSALS])
-def test_a_definite_refusal_is_told_as_one(connect: Connect, reply: bytes, words: str) -> None:
+def test_rule_04_a_definite_refusal_is_told_as_one(connect: Connect, reply: bytes, words: str) -> None:
     with FakeRedis(lambda _: reply + b"\r\n") as fake:
         queue = connect(f"redis://{fake.address}")
         error = push_error(queue)
@@ -65,14 +65,14 @@ def test_a_definite_refusal_is_told_as_one(connect: Connect, reply: bytes, words
                 call()
 
 
-def test_an_error_that_nobody_knows_proves_nothing(connect: Connect) -> None:
+def test_rule_04_an_error_that_nobody_knows_proves_nothing(connect: Connect) -> None:
     with FakeRedis(lambda _: b"-ERR upstream failure\r\n") as fake:
         error = push_error(connect(f"redis://{fake.address}"))
     assert type(error) is PushUnknown
     assert "upstream failure" in str(error)
 
 
-def test_a_push_that_is_cut_may_have_arrived_and_is_sent_once(connect: Connect) -> None:
+def test_rule_04_a_push_that_is_cut_may_have_arrived_and_is_sent_once(connect: Connect) -> None:
     with FakeRedis(lambda command: None if command[0] == b"RPUSH" else b"+PONG\r\n") as fake:
         queue = connect(f"redis://{fake.address}")
         queue.ping()
@@ -149,7 +149,7 @@ def test_a_password_that_the_server_echoes_is_not_shown(connect: Connect, echo: 
         assert caught.value.__context__ is None
 
 
-def test_full_memory_refuses_pushes_and_lets_pulls_pass(
+def test_rule_04_redis_06_full_memory_refuses_pushes_and_lets_pulls_pass(
     server: Valkey, admin: redis.Redis, connect: Connect
 ) -> None:
     queue = connect(server.url)
@@ -163,7 +163,7 @@ def test_full_memory_refuses_pushes_and_lets_pulls_pass(
     assert works(queue)
 
 
-def test_a_server_that_became_a_replica(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
+def test_rule_04_a_server_that_became_a_replica_refuses(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
     queue = connect(server.url)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.pull, ["mail"], 1, 20)
@@ -210,7 +210,7 @@ def test_who_is_not_let_in(connect: Connect, account: str, words: str) -> None:
         assert works(connect(f"redis://:right@127.0.0.1:{server.port}/3"))
 
 
-def test_a_server_without_lmpop(connect: Connect) -> None:
+def test_rule_27_a_server_without_lmpop(connect: Connect) -> None:
     waiting = [json.dumps({"task_id": 5}).encode()]
 
     def answer(command: list[bytes]) -> bytes:

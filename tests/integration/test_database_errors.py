@@ -26,7 +26,7 @@ from tests.servers import MariaDB
 pytest_plugins = ["tests.center_fixtures"]
 
 
-def test_every_connection_has_our_session_and_holds_no_transaction_open(
+def test_rule_03_rule_24_every_connection_has_our_session_and_holds_no_transaction_open(
     mariadb_center: TaskCenter, mariadb: MariaDB
 ) -> None:
     """UTC, READ COMMITTED and short waits for locks, whatever the server's own defaults are."""
@@ -51,7 +51,7 @@ def test_every_connection_has_our_session_and_holds_no_transaction_open(
         (b"LEVEL READ COMMITTED", b"LEVEL SERIALIZABLE  ", "tx_isolation SERIALIZABLE"),
     ],
 )
-def test_a_pooler_that_drops_our_session_settings_is_noticed(
+def test_rule_03_rule_24_a_pooler_that_drops_our_session_settings_is_noticed(
     mariadb_center_url: str, sent: bytes, arrives: bytes, told: str
 ) -> None:
     with Proxy(mariadb_center_url) as proxy:
@@ -62,7 +62,7 @@ def test_a_pooler_that_drops_our_session_settings_is_noticed(
         center.close()
 
 
-def test_new_rows_are_seen_by_the_next_statement_of_a_reading(center: TaskCenter) -> None:
+def test_sql_04_new_rows_are_seen_by_the_next_statement_of_a_reading(center: TaskCenter) -> None:
     """No snapshot stays open from one look to the next."""
 
     def look(connection: sa.Connection) -> list[int]:
@@ -74,7 +74,7 @@ def test_new_rows_are_seen_by_the_next_statement_of_a_reading(center: TaskCenter
     assert center.database.read(look) == [0, 1]
 
 
-def test_children_that_inherit_a_warm_pool_share_no_connection_with_anyone(
+def test_sql_08_children_that_inherit_a_warm_pool_share_no_connection_with_anyone(
     center: TaskCenter, tmp_path: Path
 ) -> None:
     """Children that end in order or by SIGKILL, while the parent goes on."""
@@ -113,7 +113,7 @@ link.execute("COMMIT")
 """
 
 
-def test_a_sqlite_file_that_another_process_locks_for_three_seconds_is_waited_for(
+def test_sql_10_a_sqlite_file_that_another_process_locks_for_three_seconds_is_waited_for(
     sqlite_center_url: str, tmp_path: Path
 ) -> None:
     center = TaskCenter(sqlite_center_url)
@@ -166,7 +166,7 @@ def backwards(url: str, stop: threading.Event) -> None:
     center.close()
 
 
-def test_two_schedulers_and_four_workers_end_every_task_once_whatever_disturbs_them(center_url: str) -> None:
+def test_sql_01_d_sql_10_two_schedulers_and_four_workers_end_every_task_once_whatever_disturbs_them(center_url: str) -> None:
     """On MariaDB beside a session that provokes deadlocks; on SQLite in one file."""
     center, stop = TaskCenter(center_url), threading.Event()
     ids = center.intake.insert([new()] * 120)

@@ -41,7 +41,7 @@ def on_first(attempts: list[int], act: Callable[[], object]) -> None:
         act()
 
 
-def test_a_deadlock_is_repeated_whole(mariadb_center: TaskCenter) -> None:
+def test_sql_01_a_deadlock_is_repeated_whole(mariadb_center: TaskCenter) -> None:
     """1213 rolls the whole transaction back, so what came before the failed statement must be done again."""
     center = mariadb_center
     first, second, own = center.intake.insert([new()] * 3)
@@ -66,7 +66,7 @@ def test_a_deadlock_is_repeated_whole(mariadb_center: TaskCenter) -> None:
     assert center.database.counters == {"deadlock": 1}
 
 
-def test_a_deadlock_that_the_server_tells_at_commit_is_repeated_whole(
+def test_rule_03_sql_01_a_deadlock_that_the_server_tells_at_commit_is_repeated_whole(
     mariadb_center: TaskCenter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1213 may come at COMMIT."""
@@ -100,7 +100,7 @@ def impatient(mariadb_center_url: str) -> Iterator[TaskCenter]:
     center.close()
 
 
-def test_a_lock_wait_is_repeated_whole(mariadb_center: TaskCenter, impatient: TaskCenter) -> None:
+def test_sql_01_a_lock_wait_is_repeated_whole(mariadb_center: TaskCenter, impatient: TaskCenter) -> None:
     """1205 rolls back the statement only: a later COMMIT would keep half of the transaction."""
     held, own = mariadb_center.intake.insert([new()] * 2)
     holder = mariadb_center.database.engine.connect()
@@ -120,7 +120,7 @@ def test_a_lock_wait_is_repeated_whole(mariadb_center: TaskCenter, impatient: Ta
     holder.close()
 
 
-def test_a_lock_that_is_never_released_is_told_and_leaves_nothing_behind(
+def test_sql_01_a_lock_that_is_never_released_is_told_and_leaves_nothing_behind(
     mariadb_center: TaskCenter, impatient: TaskCenter
 ) -> None:
     held, own = mariadb_center.intake.insert([new()] * 2)
@@ -136,7 +136,7 @@ def test_a_lock_that_is_never_released_is_told_and_leaves_nothing_behind(
     assert counted(mariadb_center, [own]) == [0]
 
 
-def test_a_connection_killed_between_two_statements_is_replaced_and_all_is_done_once(
+def test_sql_01_b_a_connection_killed_between_two_statements_is_replaced_and_all_is_done_once(
     mariadb_center: TaskCenter, mariadb: MariaDB
 ) -> None:
     ids, attempts = mariadb_center.intake.insert([new()] * 2), []
@@ -160,7 +160,7 @@ def kill_all(mariadb: MariaDB, url: str) -> None:
     wait_until(lambda: mariadb.admin(listed) == [])
 
 
-def test_connections_that_died_in_the_pool_are_replaced_without_a_word(
+def test_sql_01_a_connections_that_died_in_the_pool_are_replaced_without_a_word(
     mariadb_center: TaskCenter, mariadb_center_url: str, mariadb: MariaDB
 ) -> None:
     """Also when all of them are stale at once."""
@@ -207,7 +207,7 @@ def test_a_server_that_does_not_answer_is_given_up_after_the_read_timeout(mariad
     database.close()
 
 
-def test_a_restart_of_the_server_is_survived_by_the_same_center() -> None:
+def test_sql_01_c_a_restart_of_the_server_is_survived_by_the_same_center() -> None:
     """While it is down, a clear error at once; afterwards all goes on."""
     with available(MariaDB) as server:
         center = TaskCenter(server.url + "?ssl_disabled=1")

@@ -40,7 +40,7 @@ def scan_all(center: TaskCenter, batch: int, seed: int) -> list[Batch]:
 
 
 @pytest.mark.parametrize("turn", [1, 2])
-def test_three_schedulers_dispatch_each_of_1000_due_tasks_once(center_url: str, turn: int) -> None:
+def test_rule_03_sched_01_three_schedulers_dispatch_each_of_1000_due_tasks_once(center_url: str, turn: int) -> None:
     """At the same moment, each beginning at another page of the list."""
     nodes = [TaskCenter(center_url) for _ in range(3)]
     ids = nodes[0].intake.insert([new()] * 1000)
@@ -97,7 +97,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("who", CHANGES)
-def test_a_candidate_that_somebody_moved_meanwhile_is_not_claimed(center: TaskCenter, who: str) -> None:
+def test_rule_01_sql_04_a_candidate_that_somebody_moved_meanwhile_is_not_claimed(center: TaskCenter, who: str) -> None:
     """The UPDATE re-checks everything the SELECT saw."""
     changed, kept = center.intake.insert([new(), new()])
     ids = center.dispatch.candidates("q", 5, 10)
@@ -109,7 +109,7 @@ def test_a_candidate_that_somebody_moved_meanwhile_is_not_claimed(center: TaskCe
     assert sql(center, "SELECT status, attempt, token FROM task_center WHERE id = :i", i=changed) == before
 
 
-def test_a_scheduler_that_was_stopped_does_not_fire_tomorrows_occurrence_today(center_url: str) -> None:
+def test_rule_01_a_scheduler_that_was_stopped_does_not_fire_tomorrows_occurrence_today(center_url: str) -> None:
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     (task_id,) = center.intake.insert([periodic(clock.at, "0 13 * * *")])
@@ -123,7 +123,7 @@ def test_a_scheduler_that_was_stopped_does_not_fire_tomorrows_occurrence_today(c
     center.close()
 
 
-def test_rows_that_another_transaction_holds_are_passed_over_and_not_waited_for(
+def test_rule_03_rows_that_another_transaction_holds_are_passed_over_and_not_waited_for(
     mariadb_center: TaskCenter,
 ) -> None:
     """SKIP LOCKED passes them by."""
@@ -148,7 +148,7 @@ def test_put_back_undoes_a_claim_and_the_next_one_is_another_attempt(center: Tas
     assert center.dispatch.put_back([], batch.token) == 0
 
 
-def test_put_back_touches_only_rows_that_carry_its_token(center: TaskCenter) -> None:
+def test_rule_02_put_back_touches_only_rows_that_carry_its_token(center: TaskCenter) -> None:
     """After a stop a scheduler must not take back what another one has dispatched since."""
     ids = center.intake.insert([new()] * 5)
     stale = dispatch(center)

@@ -61,7 +61,7 @@ def test_due_lists_shows_each_list_with_its_earliest_time(center: TaskCenter) ->
         assert one.due == (one.earliest is not None and one.earliest <= clock)
 
 
-def test_a_list_with_a_due_retry_and_a_later_task_is_due(center: TaskCenter) -> None:
+def test_rule_06_a_list_with_a_due_retry_and_a_later_task_is_due(center: TaskCenter) -> None:
     center.intake.insert([new(delay=600)])
     retry = in_status(center, Status.FAILED)
     sql(center, "UPDATE task_center SET plan_next_run_at = created_at WHERE id = :i", i=retry)
@@ -106,7 +106,7 @@ def filled(center: TaskCenter) -> TaskCenter:
     return center
 
 
-def test_no_statement_of_the_daily_round_reads_the_table(filled: TaskCenter) -> None:
+def test_rule_06_no_statement_of_the_daily_round_reads_the_table(filled: TaskCenter) -> None:
     """The cost of a scan grows neither with the table nor with the number of due rows; writes go by primary key,
     since an UPDATE through a secondary index locks in another order and deadlocks."""
     (sqlite_plans if filled.database.sqlite else mysql_plans)(filled)
@@ -162,7 +162,7 @@ def explain_each(center: TaskCenter) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_dispatch_whose_commit_got_no_reply_is_won_exactly_once_and_put_back_for_certain(
+def test_rule_02_a_dispatch_whose_commit_got_no_reply_is_won_exactly_once_and_put_back_for_certain(
     mariadb_center_url: str, when: str
 ) -> None:
     with Proxy(mariadb_center_url) as proxy:
@@ -186,7 +186,7 @@ def test_a_dispatch_whose_commit_got_no_reply_is_won_exactly_once_and_put_back_f
         center.close()
 
 
-def test_the_lease_is_one_nodes_at_a_time_and_a_missing_row_is_made(center_url: str) -> None:
+def test_rule_15_sched_01_the_lease_is_one_nodes_at_a_time_and_a_missing_row_is_made(center_url: str) -> None:
     """A lost row of the lease must never mean `run unlocked`, and whatever it guards is safe anyway."""
     nodes = [TaskCenter(center_url) for _ in range(3)]
     for _ in range(3):
@@ -201,7 +201,7 @@ def test_the_lease_is_one_nodes_at_a_time_and_a_missing_row_is_made(center_url: 
         node.close()
 
 
-def test_a_running_or_held_row_never_wakes_the_scan(center: TaskCenter) -> None:
+def test_rule_07_a_running_or_held_row_never_wakes_the_scan(center: TaskCenter) -> None:
     start(center, "host:1:a")
     in_status(center, Status.HELD)
     in_status(center, Status.DISPATCHED)

@@ -74,7 +74,7 @@ def test_a_row_that_nobody_completed_is_handed_to_the_planner_and_not_dispatched
         ("all", 3600, False),
     ],
 )
-def test_a_late_occurrence_is_dispatched_or_left_to_the_planner_by_its_policy(
+def test_sched_05_a_late_occurrence_is_dispatched_or_left_to_the_planner_by_its_policy(
     center_url: str, misfire: str, late: int, misfired: bool
 ) -> None:
     clock = Clock(instant(2026, 6, 1, 12, 0, 30))
@@ -86,7 +86,7 @@ def test_a_late_occurrence_is_dispatched_or_left_to_the_planner_by_its_policy(
     center.close()
 
 
-def test_an_unwanted_late_run_of_a_daily_task_is_left_to_the_planner(center_url: str) -> None:
+def test_sched_05_an_unwanted_late_run_of_a_daily_task_is_left_to_the_planner(center_url: str) -> None:
     clock = Clock(instant(2026, 6, 1, 11))
     center = on_clock(center_url, clock)
     skip, once = center.intake.insert([periodic(clock.at, "0 12 * * *", misfire=m) for m in ("skip", "once")])
@@ -96,7 +96,7 @@ def test_an_unwanted_late_run_of_a_daily_task_is_left_to_the_planner(center_url:
     center.close()
 
 
-def test_an_occurrence_fires_with_its_first_attempt_and_its_lateness_is_recorded_once(
+def test_rule_20_an_occurrence_fires_with_its_first_attempt_and_its_lateness_is_recorded_once(
     center_url: str,
 ) -> None:
     """planned → fired in the dispatch transaction of the first attempt, whatever follows."""
@@ -121,7 +121,7 @@ def test_an_occurrence_fires_with_its_first_attempt_and_its_lateness_is_recorded
 
 
 @pytest.mark.parametrize("state", ["fired", "skipped", "missed"])
-def test_an_occurrence_that_is_settled_does_not_fire_again(center_url: str, state: str) -> None:
+def test_rule_20_guarantee_4_an_occurrence_that_is_settled_does_not_fire_again(center_url: str, state: str) -> None:
     """Somebody set the row back by hand: the planner moves it on, and the scan does not turn on the spot."""
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)

@@ -62,7 +62,7 @@ def run_all(center: TaskCenter, queue: MemoryQueue, queues: Sequence[str]) -> in
     return len(won)
 
 
-def test_a_scheduler_that_was_stopped_before_its_claim_does_not_fire_tomorrows_occurrence(
+def test_rule_01_a_scheduler_that_was_stopped_before_its_claim_does_not_fire_tomorrows_occurrence(
     center_url: str,
 ) -> None:
     """Others dispatch and finish a periodic task meanwhile; its next time is not due."""
@@ -86,7 +86,7 @@ def test_a_scheduler_that_was_stopped_before_its_claim_does_not_fire_tomorrows_o
     center.close()
 
 
-def test_what_was_cancelled_held_or_moved_before_the_claim_is_not_dispatched(center: TaskCenter) -> None:
+def test_rule_01_what_was_cancelled_held_or_moved_before_the_claim_is_not_dispatched(center: TaskCenter) -> None:
     queue = MemoryQueue()
     a, b, c, d = center.intake.insert([new() for _ in range(4)])
 
@@ -102,7 +102,7 @@ def test_what_was_cancelled_held_or_moved_before_the_claim_is_not_dispatched(cen
     ]  # fmt: skip
 
 
-def test_a_refused_list_goes_back_one_in_doubt_stays_and_the_others_are_pushed(center: TaskCenter) -> None:
+def test_rule_04_a_refused_list_goes_back_one_in_doubt_stays_and_the_others_are_pushed(center: TaskCenter) -> None:
     """Only a definite refusal may be put back: what is in doubt may have arrived."""
     queue = Troubled(full=PushRefused("OOM"), slow=PushUnknown("no answer"))
     ids = center.intake.insert([new(queue=name) for name in ("full", "slow", "fine") for _ in range(3)])
@@ -121,7 +121,7 @@ def test_a_refused_list_goes_back_one_in_doubt_stays_and_the_others_are_pushed(c
     assert [(message.task_id, message.attempt) for message in messages] == [(i, 2) for i in ids[:3]]
 
 
-def test_a_put_back_moves_nothing_that_somebody_else_has_meanwhile(center: TaskCenter) -> None:
+def test_rule_02_a_put_back_moves_nothing_that_somebody_else_has_meanwhile(center: TaskCenter) -> None:
     """Matched by attempt and token, never by status alone."""
     (task_id,) = center.intake.insert([new()])
     first = center.dispatch.claim([task_id])
@@ -139,7 +139,7 @@ def order(center: TaskCenter, settings: Scheduler) -> list[str]:
     return [f"{name.queue}{name.priority}" for name in lists for _ in range(queue.depth([name])[name])]
 
 
-def test_a_batch_is_filled_by_priority_with_a_twentieth_for_the_lowest(center: TaskCenter) -> None:
+def test_sched_09_a_batch_is_filled_by_priority_with_a_twentieth_for_the_lowest(center: TaskCenter) -> None:
     """Also when the urgent ones alone would fill every batch."""
     center.intake.insert([new(queue="a", priority=9) for _ in range(50)])
     center.intake.insert([new(queue="a", priority=0) for _ in range(200)])
@@ -151,7 +151,7 @@ def test_a_batch_is_filled_by_priority_with_a_twentieth_for_the_lowest(center: T
 @pytest.mark.parametrize(
     ("window", "total", "expected"), [(7, 20_000, (7, 7)), (100, 10, (10, 10)), (1, 1, (1, 1))]
 )
-def test_the_room_of_a_list_is_its_own_and_its_queues(
+def test_rule_05_the_room_of_a_list_is_its_own_and_its_queues(
     center: TaskCenter, window: int, total: int, expected: tuple[int, int]
 ) -> None:
     queue = MemoryQueue()
@@ -163,7 +163,7 @@ def test_the_room_of_a_list_is_its_own_and_its_queues(
     assert center.read.counts()[Status.PENDING] == 60 - sum(expected)
 
 
-def test_a_scan_says_when_the_next_one_is_worth_while(center_url: str) -> None:
+def test_rule_06_a_scan_says_when_the_next_one_is_worth_while(center_url: str) -> None:
     clock = Clock(instant(2026, 1, 1))
     center = on_clock(center_url, clock)
     dispatcher = Dispatcher(center, MemoryQueue(), Scheduler())

@@ -64,7 +64,7 @@ def test_a_task_due_now_is_due_at_once_and_a_delay_counts_by_the_databases_clock
     assert center.dispatch.candidates("q", 5, 10) == [now]
 
 
-def test_an_instant_comes_back_to_the_microsecond_and_never_later(center: TaskCenter) -> None:
+def test_sql_06_an_instant_comes_back_to_the_microsecond_and_never_later(center: TaskCenter) -> None:
     """Rounded up, a task of 23:59:59.6 would wait for the next day."""
     at = instant(2026, 12, 31, 23, 59, 59, 600001)
     (task_id,) = center.intake.insert([new(plan_next_run_at=at, expires_at=at + timedelta(microseconds=1))])
@@ -73,7 +73,7 @@ def test_an_instant_comes_back_to_the_microsecond_and_never_later(center: TaskCe
 
 
 @pytest.mark.parametrize("status", list(Status))
-def test_a_key_of_a_live_task_gives_its_id_and_writes_nothing(center: TaskCenter, status: Status) -> None:
+def test_rule_22_a_key_of_a_live_task_gives_its_id_and_writes_nothing(center: TaskCenter, status: Status) -> None:
     holder = in_status(center, status, unique_key="order 7")
     (task_id,) = center.intake.insert([new("other", unique_key="order 7")])
     rows = sql(center, "SELECT COUNT(*) FROM task_center")[0][0]
@@ -81,7 +81,7 @@ def test_a_key_of_a_live_task_gives_its_id_and_writes_nothing(center: TaskCenter
     assert (task_id == holder, rows) == (live, 1 if live else 2)
 
 
-def test_eight_threads_that_want_one_key_make_one_row(center_url: str) -> None:
+def test_rule_22_eight_threads_that_want_one_key_make_one_row(center_url: str) -> None:
     centers = [TaskCenter(center_url) for _ in range(8)]
     for turn in range(3):
         key = f"key {turn}"
@@ -108,7 +108,7 @@ def test_batches_that_share_keys_in_opposite_order_all_succeed(center_url: str) 
         center.close()
 
 
-def test_ids_are_right_where_the_server_counts_in_threes(mariadb_center: TaskCenter) -> None:
+def test_rule_22_ids_are_right_where_the_server_counts_in_threes(mariadb_center: TaskCenter) -> None:
     """Galera and multi-primary set auto_increment_increment; ids must be read back, not computed."""
 
     def count_in_threes(raw: Any, _record: Any, _proxy: Any) -> None:
@@ -122,7 +122,7 @@ def test_ids_are_right_where_the_server_counts_in_threes(mariadb_center: TaskCen
     assert {b - a for a, b in pairwise(ids)} == {3}
 
 
-def test_ids_of_batches_written_at_once_do_not_mix(center_url: str) -> None:
+def test_rule_22_ids_of_batches_written_at_once_do_not_mix(center_url: str) -> None:
     centers = [TaskCenter(center_url) for _ in range(4)]
     found = at_once(
         4, lambda n: [centers[n].intake.insert([new(f"code-{n}")] * 50 + [new("x")]) for _ in range(5)]
@@ -136,7 +136,7 @@ def test_ids_of_batches_written_at_once_do_not_mix(center_url: str) -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["commit", "rollback"])
-def test_a_joined_task_exists_if_and_only_if_the_callers_transaction_commits(
+def test_rule_23_a_joined_task_exists_if_and_only_if_the_callers_transaction_commits(
     center: TaskCenter, callers: sa.Engine, kept: bool
 ) -> None:
     tasks = [new("a"), new("b", unique_key="key"), new("c", delay=60)] + [new("d")] * 3
@@ -151,7 +151,7 @@ def test_a_joined_task_exists_if_and_only_if_the_callers_transaction_commits(
     assert len(center.dispatch.candidates("q", 5, 10)) == (5 if kept else 0)
 
 
-def test_a_session_can_be_joined_and_a_savepoint_taken_back(center: TaskCenter, callers: sa.Engine) -> None:
+def test_rule_23_a_session_can_be_joined_and_a_savepoint_taken_back(center: TaskCenter, callers: sa.Engine) -> None:
     with Session(callers) as session:
         kept = center.intake.insert_joined(connection_of(session), [new("kept")])
         with session.begin_nested() as savepoint:
@@ -176,7 +176,7 @@ def test_a_joined_periodic_task_is_known_to_the_planner_after_the_commit(
     assert found.occurrence_at.hour == 19
 
 
-def test_an_error_on_the_callers_connection_goes_up_and_is_not_repeated(
+def test_rule_23_an_error_on_the_callers_connection_goes_up_and_is_not_repeated(
     center: TaskCenter, callers: sa.Engine
 ) -> None:
     with callers.connect() as connection:
@@ -187,7 +187,7 @@ def test_an_error_on_the_callers_connection_goes_up_and_is_not_repeated(
     assert center.database.counters == {}
 
 
-def test_a_key_taken_since_the_callers_snapshot_is_found_all_the_same(
+def test_rule_22_rule_23_a_key_taken_since_the_callers_snapshot_is_found_all_the_same(
     mariadb_center: TaskCenter, mariadb_center_url: str
 ) -> None:
     """The existing id is read with a lock; the caller's REPEATABLE READ would not see it."""
@@ -212,7 +212,7 @@ def test_a_connection_to_another_kind_of_database_is_refused(center: TaskCenter)
 
 
 @pytest.mark.parametrize("zone", ["+08:00", "-05:30", "+00:00"])
-def test_a_caller_in_another_time_zone_gets_the_instants_right(
+def test_rule_24_a_caller_in_another_time_zone_gets_the_instants_right(
     mariadb_center: TaskCenter, mariadb_center_url: str, zone: str
 ) -> None:
     center = mariadb_center

@@ -33,7 +33,7 @@ LAST = datetime(2038, 1, 19, 3, 14, 7, tzinfo=UTC)
         ("cron", {"cron_expr": "0 0 29 2 */7", "plan_next_run_at": instant(2060, 2, 29)}),
     ],
 )
-def test_instants_that_mysql_cannot_hold_are_refused_by_name(
+def test_rule_24_guarantee_8_instants_that_mysql_cannot_hold_are_refused_by_name(
     mariadb_center: TaskCenter, field: str, values: dict[str, Any]
 ) -> None:
     with pytest.raises(InputError, match=r"outside 1970 … 2038-01-19T03:14:07Z") as refused:
@@ -83,7 +83,7 @@ def test_every_naughty_string_comes_back_byte_by_byte(center: TaskCenter) -> Non
 
 
 @pytest.mark.parametrize("field", ["payload", "task_code", "queue", "unique_key", "trace_id"])
-def test_a_lone_surrogate_is_refused_with_a_clear_message(center: TaskCenter, field: str) -> None:
+def test_guarantee_8_a_lone_surrogate_is_refused_with_a_clear_message(center: TaskCenter, field: str) -> None:
     with pytest.raises(InputError, match="lone surrogate"):
         center.intake.insert([new(**{field: '{"a": "\ud800"}'})])
     assert center.intake.insert([new()])
@@ -97,7 +97,7 @@ def test_a_batch_larger_than_a_packet_is_split_by_bytes(center: TaskCenter) -> N
     assert columns(center, ids[-1], "payload") == (payload,)
 
 
-def test_a_number_too_large_for_sqlite_is_refused_and_not_a_crash(center: TaskCenter) -> None:
+def test_guarantee_8_sql_10_a_number_too_large_for_sqlite_is_refused_and_not_a_crash(center: TaskCenter) -> None:
     assert center.read.tasks([2**63 - 1]) == []
     if center.database.sqlite:
         with pytest.raises(InputError, match="too large"):
@@ -106,7 +106,7 @@ def test_a_number_too_large_for_sqlite_is_refused_and_not_a_crash(center: TaskCe
         assert center.read.tasks([2**63]) == []
 
 
-def test_a_key_taken_by_another_names_its_holder(center: TaskCenter) -> None:
+def test_rule_22_a_key_taken_by_another_names_its_holder(center: TaskCenter) -> None:
     done = in_status(center, Status.SUCCESS, unique_key="key")
     (holder,) = center.intake.insert([new(unique_key="key")])
     with pytest.raises(KeyTaken, match=f"'key' is held by task {holder}") as refused:

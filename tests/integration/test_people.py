@@ -108,7 +108,7 @@ def test_a_task_that_expired_can_be_retried_by_a_person_and_does_not_expire_agai
 
 
 @pytest.mark.parametrize(("verb", "status"), [("run_now", 3), ("retry", 5), ("retry", 6)])
-def test_a_key_that_another_task_has_taken_since_is_a_named_refusal(
+def test_rule_22_a_key_that_another_task_has_taken_since_is_a_named_refusal(
     center: TaskCenter, verb: str, status: int
 ) -> None:
     """It names the task that holds the key, and changes nothing."""

@@ -42,7 +42,7 @@ def moving(center_url: str, clock: Clock) -> Iterator[TaskCenter]:
     center.close()
 
 
-def test_run_now_of_a_periodic_task_keeps_its_rhythm(moving: TaskCenter, clock: Clock) -> None:
+def test_sched_10_a_run_now_of_a_periodic_task_keeps_its_rhythm(moving: TaskCenter, clock: Clock) -> None:
     """Every minute at :00, 1.2 s each, a run by hand at 12:18:17."""
     (task_id,) = moving.intake.insert([periodic(NOON)])
     desk, ran = moving.worker_desk(W1), []
@@ -62,7 +62,7 @@ def test_run_now_of_a_periodic_task_keeps_its_rhythm(moving: TaskCenter, clock: 
     assert occurrences(moving, task_id, "skipped") == occurrences(moving, task_id, "missed") == []
 
 
-def test_times_that_pass_during_a_run_by_hand_are_skipped_and_not_missed(
+def test_sched_10_c_times_that_pass_during_a_run_by_hand_are_skipped_and_not_missed(
     moving: TaskCenter, clock: Clock
 ) -> None:
     (task_id,) = moving.intake.insert([periodic(NOON)])

@@ -67,7 +67,7 @@ def run_once(center: TaskCenter) -> list[datetime | None]:
 @pytest.mark.parametrize(
     ("cron", "count"), [("* * * * *", 100), ("*/30 * * * *", 48), ("0 9 * * *", 1), ("0 0 1 1 *", 1)]
 )
-def test_occurrences_are_written_ahead_the_next_one_and_a_day_up_to_100(
+def test_rule_21_occurrences_are_written_ahead_the_next_one_and_a_day_up_to_100(
     moving: TaskCenter, cron: str, count: int
 ) -> None:
     """Absence can only be noticed by something that expected presence."""
@@ -79,7 +79,7 @@ def test_occurrences_are_written_ahead_the_next_one_and_a_day_up_to_100(
     )
 
 
-def test_occurrences_are_written_by_the_calendar_even_while_the_task_is_stuck(
+def test_rule_21_occurrences_are_written_by_the_calendar_even_while_the_task_is_stuck(
     moving: TaskCenter, clock: Clock
 ) -> None:
     """So that a stuck task still has occurrences that did not fire."""
@@ -99,7 +99,7 @@ def test_occurrences_are_written_by_the_calendar_even_while_the_task_is_stuck(
     assert len(occurrences(moving, task_id, "skipped")) == 180
 
 
-def test_two_planners_at_once_write_nothing_twice(center_url: str) -> None:
+def test_rule_15_guarantee_4_two_planners_at_once_write_nothing_twice(center_url: str) -> None:
     clocks = [Clock(NOON), Clock(NOON)]
     planners = [on_clock(center_url, clock) for clock in clocks]
     ids = planners[0].intake.insert([periodic(NOON, misfire=m) for m in ("once", "skip", "all")])
@@ -121,7 +121,7 @@ def test_two_planners_at_once_write_nothing_twice(center_url: str) -> None:
         planner.close()
 
 
-def test_a_planner_that_was_stopped_does_not_move_a_task_that_went_on_without_it(
+def test_rule_21_a_planner_that_was_stopped_does_not_move_a_task_that_went_on_without_it(
     moving: TaskCenter, center_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compare-and-set on occurrence_at; status alone would not tell."""
@@ -143,7 +143,7 @@ def test_a_planner_that_was_stopped_does_not_move_a_task_that_went_on_without_it
     other.close()
 
 
-def test_what_has_fired_stays_fired_whatever_is_settled_later(moving: TaskCenter, clock: Clock) -> None:
+def test_rule_20_what_has_fired_stays_fired_whatever_is_settled_later(moving: TaskCenter, clock: Clock) -> None:
     (task_id,) = moving.intake.insert([periodic(NOON)])
     moving.plan.sweep()
     clock.move(minutes=1)
@@ -158,7 +158,7 @@ def test_what_has_fired_stays_fired_whatever_is_settled_later(moving: TaskCenter
     assert (skipped.planned_at, skipped.reason) == (both[1], "late planner")
 
 
-def test_an_expression_edited_by_hand_is_planned_anew(moving: TaskCenter, clock: Clock) -> None:
+def test_rule_21_an_expression_edited_by_hand_is_planned_anew(moving: TaskCenter, clock: Clock) -> None:
     (task_id,) = moving.intake.insert([periodic(NOON, "0 9 * * *")])
     moving.plan.sweep()
     sql(moving, "UPDATE task_center SET cron_expr = '30 * * * *' WHERE id = :i", i=task_id)
@@ -185,7 +185,7 @@ def test_an_edit_while_an_occurrence_is_late_does_not_hang_the_task(moving: Task
     assert task(moving, task_id).occurrence_at == instant(2026, 6, 2, 9)
 
 
-def test_new_time_zone_data_plan_every_task_anew(moving: TaskCenter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_21_new_time_zone_data_plan_every_task_anew(moving: TaskCenter, monkeypatch: pytest.MonkeyPatch) -> None:
     (task_id,) = moving.intake.insert([periodic(NOON)])
     moving.plan.sweep()
     before = sql(moving, "SELECT digest FROM task_schedule WHERE task_id = :i", i=task_id)

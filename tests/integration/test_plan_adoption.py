@@ -65,7 +65,7 @@ def run_once(center: TaskCenter) -> list[datetime | None]:
     return [claimed.occurrence_at for claimed in won]
 
 
-def test_a_plain_insert_of_a_code_becomes_a_task_that_is_due_at_once(center: TaskCenter) -> None:
+def test_rule_21_a_plain_insert_of_a_code_becomes_a_task_that_is_due_at_once(center: TaskCenter) -> None:
     task_id = plain_insert(center, task_code="mail")
     assert adopt(center) == 1
     found = task(center, task_id)
@@ -120,7 +120,7 @@ def test_a_cron_row_with_nothing_but_code_payload_and_expression_is_planned(
 
 
 @pytest.mark.parametrize("zone", ["+08:00", "+00:00"])
-def test_plain_inserts_of_a_session_in_another_zone_mean_the_instant_they_say(
+def test_rule_24_plain_inserts_of_a_session_in_another_zone_mean_the_instant_they_say(
     mariadb_center: TaskCenter, mariadb_center_url: str, zone: str
 ) -> None:
     """A PHP producer in +08:00 and a worker in UTC agree."""
@@ -175,7 +175,7 @@ BROKEN: list[dict[str, Any]] = [
 ]
 
 
-def test_a_broken_cron_row_is_set_aside_with_the_reason_while_healthy_ones_go_on(
+def test_guarantee_8_a_broken_cron_row_is_set_aside_with_the_reason_while_healthy_ones_go_on(
     moving: TaskCenter, clock: Clock
 ) -> None:
     """One bad row must never stop the planner."""

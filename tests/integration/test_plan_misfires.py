@@ -56,7 +56,7 @@ def run_once(center: TaskCenter) -> list[datetime | None]:
     return [claimed.occurrence_at for claimed in won]
 
 
-def test_downtime_of_six_hours_end_to_end(
+def test_sched_05_downtime_of_six_hours_end_to_end(
     moving: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One run of the minutely job, one each of 41 daily ones; or none; or all up to a limit."""
@@ -96,7 +96,7 @@ def test_downtime_of_six_hours_end_to_end(
     assert (late.late_s, late.reason) == (pytest.approx(4 * 3600 + 30), None)
 
 
-def test_a_late_task_keeps_its_place_in_the_line(moving: TaskCenter, clock: Clock) -> None:
+def test_sched_05_a_late_task_keeps_its_place_in_the_line(moving: TaskCenter, clock: Clock) -> None:
     (task_id,) = moving.intake.insert([periodic(NOON)])
     moving.plan.sweep()
     clock.move(minutes=30)

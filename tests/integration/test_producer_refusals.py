@@ -92,7 +92,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_everything_wrong_is_refused_by_its_name_and_nothing_is_written(kit: Taskkit) -> None:
+def test_guarantee_8_everything_wrong_is_refused_by_its_name_and_nothing_is_written(kit: Taskkit) -> None:
     for field, given in REFUSED:
         options = {"code": "x", "payload": {}} | given
         with pytest.raises(InputError) as caught:
@@ -109,7 +109,7 @@ def test_everything_wrong_is_refused_by_its_name_and_nothing_is_written(kit: Tas
     assert kit.center.read.counts()[Status.PENDING] == 0
 
 
-def test_the_path_of_a_bad_value_is_told(kit: Taskkit) -> None:
+def test_guarantee_8_the_path_of_a_bad_value_is_told(kit: Taskkit) -> None:
     with pytest.raises(PayloadError, match=r"payload: \$\.a\[1\]\.b is nan"):
         kit.producer.enqueue("x", {"a": [1, {"b": float("nan")}]})
 
@@ -118,7 +118,7 @@ def test_the_path_of_a_bad_value_is_told(kit: Taskkit) -> None:
 @pytest.mark.parametrize(
     "instant", [datetime(2040, 1, 1, tzinfo=UTC), datetime(2038, 1, 19, 3, 14, 8, tzinfo=UTC)]
 )
-def test_an_instant_the_database_cannot_hold_is_refused(kit: Taskkit, field: str, instant: datetime) -> None:
+def test_rule_24_guarantee_8_an_instant_the_database_cannot_hold_is_refused(kit: Taskkit, field: str, instant: datetime) -> None:
     given: dict[str, Any] = {field: instant}
     if kit.center.database.sqlite:
         assert kit.producer.enqueue("x", **given)

@@ -77,7 +77,7 @@ def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         assert [scheduler.err.read_text() for scheduler in found.schedulers] == [""] * SCHEDULERS
 
 
-def test_each_task_is_dispatched_once_and_no_list_outgrows_its_window(trio: Trio) -> None:
+def test_rule_05_sched_01_each_task_is_dispatched_once_and_no_list_outgrows_its_window(trio: Trio) -> None:
     """One of the schedulers is stopped in the middle, wherever it is; a late urgent task overtakes 1,500 others."""
     ids = trio.home.enqueue_many("crowd", [{}] * 1500)
     wait_until(lambda: trio.depth("crowd") >= WINDOW)
@@ -128,7 +128,7 @@ def plain_insert(home: Installation, code: str) -> None:
         cursor.execute(statement)
 
 
-def test_a_plain_insert_is_dispatched_within_a_second(trio: Trio) -> None:
+def test_rule_06_a_plain_insert_is_dispatched_within_a_second(trio: Trio) -> None:
     waited = []
     for n in range(3):
         plain_insert(trio.home, f"plain{n}")
@@ -138,7 +138,7 @@ def test_a_plain_insert_is_dispatched_within_a_second(trio: Trio) -> None:
     assert min(waited) < 1, waited
 
 
-def test_without_a_broker_tasks_stay_pending_and_go_out_when_it_is_back(trio: Trio) -> None:
+def test_rule_04_without_a_broker_tasks_stay_pending_and_go_out_when_it_is_back(trio: Trio) -> None:
     """The rows are not touched meanwhile, producers are not held up, and nobody gives up."""
     pids = [scheduler.pid for scheduler in trio.schedulers]
     trio.broker.kill()
@@ -166,7 +166,7 @@ def told(scheduler: Process, text: str) -> int:
     return sum(text in line["message"] for line in scheduler.lines(level="warning"))
 
 
-def test_a_broker_without_memory_puts_tasks_back_until_it_has_some(trio: Trio) -> None:
+def test_rule_04_redis_06_a_broker_without_memory_puts_tasks_back_until_it_has_some(trio: Trio) -> None:
     """Refused pushes leave no run and no retry, and each task goes out once in the end."""
     with redis.Redis.from_url(trio.broker.url) as admin:
         admin.config_set("maxmemory", "1")
@@ -184,7 +184,7 @@ def test_a_broker_without_memory_puts_tasks_back_until_it_has_some(trio: Trio) -
     assert any(told(scheduler, "put back") for scheduler in trio.schedulers)
 
 
-def test_a_broker_that_may_drop_messages_is_named_at_the_start(trio: Trio) -> None:
+def test_redis_01_c_a_broker_that_may_drop_messages_is_named_at_the_start(trio: Trio) -> None:
     """With such a policy whole lists vanish when memory is full."""
     with redis.Redis.from_url(trio.broker.url) as admin:
         admin.config_set("maxmemory-policy", "allkeys-lru")
@@ -195,7 +195,7 @@ def test_a_broker_that_may_drop_messages_is_named_at_the_start(trio: Trio) -> No
     assert not any(told(scheduler, "maxmemory-policy") for scheduler in trio.schedulers)
 
 
-def test_periodic_tasks_fire_on_time_and_never_overlap_themselves(trio: Trio) -> None:
+def test_guarantee_4_sched_10_periodic_tasks_fire_on_time_and_never_overlap_themselves(trio: Trio) -> None:
     worker = trio.home.worker("--queue", "cron", "--processes", "2")
     quick, slow = (
         trio.home.enqueue(code, payload, cron="* * * * * *", queue="cron")

@@ -165,7 +165,7 @@ def test_no_impossible_row_can_be_written(center: TaskCenter) -> None:
         assert plain_insert(center, **({"task_code": "mail"} | values))
 
 
-def test_a_run_and_an_occurrence_can_be_written_once_only(center: TaskCenter) -> None:
+def test_rule_11_guarantee_4_a_run_and_an_occurrence_can_be_written_once_only(center: TaskCenter) -> None:
     run = (
         "INSERT INTO task_run (task_id, attempt, task_code, queue, outcome) VALUES (1, {0}, 'm', 'q', '{1}')"
     )
@@ -244,7 +244,7 @@ def test_the_id_of_a_deleted_task_is_not_given_again(center: TaskCenter) -> None
     assert center.intake.insert([new()]) > [gone]
 
 
-def test_a_key_is_free_again_when_its_task_has_ended(center: TaskCenter) -> None:
+def test_rule_22_a_key_is_free_again_when_its_task_has_ended(center: TaskCenter) -> None:
     for status in Status:
         task_id = in_status(center, status, unique_key=f"key {status.label}")
         (again,) = center.intake.insert([new(unique_key=f"key {status.label}")])

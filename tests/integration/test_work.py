@@ -48,7 +48,7 @@ def test_a_claimed_task_carries_all_that_its_run_needs(center: TaskCenter) -> No
     assert center.worker_desk(W1).claim([]) == Claims()
 
 
-def test_twenty_messages_of_one_task_and_five_workers_give_one_run(center_url: str) -> None:
+def test_rule_09_twenty_messages_of_one_task_and_five_workers_give_one_run(center_url: str) -> None:
     """Which of the five wins is chance; that one does is the guarded UPDATE."""
     centers = [TaskCenter(center_url) for _ in range(5)]
     (message,) = queued(centers[0])
@@ -93,7 +93,7 @@ def test_each_message_gets_exactly_one_answer(center: TaskCenter) -> None:
     assert task(center, late.task_id).status == Status.CANCELLED
 
 
-def test_the_same_message_in_a_later_batch_is_not_handed_out_again_to_the_same_worker(
+def test_rule_09_the_same_message_in_a_later_batch_is_not_handed_out_again_to_the_same_worker(
     center: TaskCenter,
 ) -> None:
     """Reading back by worker_id would hand a doubled message to the same worker twice."""
@@ -108,7 +108,7 @@ def test_the_same_message_in_a_later_batch_is_not_handed_out_again_to_the_same_w
 
 @pytest.mark.parametrize("status", [Status.RUNNING, Status.SUCCESS, Status.FAILED, Status.PENDING])
 @pytest.mark.parametrize("attempt", [1, None], ids=["with attempt", "by hand"])
-def test_a_duplicate_that_arrives_later_has_no_effect(
+def test_rule_09_a_duplicate_that_arrives_later_has_no_effect(
     center: TaskCenter, status: Status, attempt: int | None
 ) -> None:
     """In particular a pending retry does not start before its time."""
@@ -119,7 +119,7 @@ def test_a_duplicate_that_arrives_later_has_no_effect(
     assert task(center, task_id) == before
 
 
-def test_a_message_of_an_earlier_attempt_does_not_start_the_next_one(center: TaskCenter) -> None:
+def test_rule_09_a_message_of_an_earlier_attempt_does_not_start_the_next_one(center: TaskCenter) -> None:
     (stale,) = queued(center)
     batch = center.dispatch.claim([stale.task_id])
     assert batch.won == []

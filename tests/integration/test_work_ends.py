@@ -29,7 +29,7 @@ pytest_plugins = ["tests.center_fixtures"]
 W1, W2 = "host-1:11:aaaa", "host-2:22:bbbb"
 
 
-def test_ends_are_written_with_their_run_rows(center: TaskCenter) -> None:
+def test_rule_11_ends_are_written_with_their_run_rows(center: TaskCenter) -> None:
     good, bad, last, back, stop = start(center, W1, *[new()] * 5)
     began = center.now()
     desk = center.worker_desk(W1)
@@ -106,7 +106,7 @@ def test_a_portion_of_large_results_fits_a_packet(small_packets: None, mariadb_c
     ["x" * 256, "x" * 65_536, "😀" * 16_384, "错" * 30_000, "\ud800 lone", "a\0b"],
     ids=["short", "ascii", "emoji", "chinese", "surrogate", "nul"],
 )
-def test_an_error_of_any_length_and_alphabet_is_kept_as_far_as_it_fits(center: TaskCenter, text: str) -> None:
+def test_sql_05_an_error_of_any_length_and_alphabet_is_kept_as_far_as_it_fits(center: TaskCenter, text: str) -> None:
     """And the retry counts, whatever the text."""
     (claimed,) = start(center, W1)
     desk = center.worker_desk(W1)

@@ -39,7 +39,7 @@ def answers(claims: Claims) -> dict[str, int]:
     return {name: len(getattr(claims, name)) for name in names if getattr(claims, name)}
 
 
-def test_a_finish_is_written_once_and_an_own_run_row_means_done(center: TaskCenter) -> None:
+def test_rule_11_a_finish_is_written_once_and_an_own_run_row_means_done(center: TaskCenter) -> None:
     (claimed,) = start(center, W1)
     desk = center.worker_desk(W1)
     assert desk.finish([succeeded(claimed)]) == []
@@ -79,7 +79,7 @@ def waits_for_retry(center: TaskCenter, claimed: Claimed) -> None:
 @pytest.mark.parametrize("second", [still_running, has_succeeded, waits_for_retry])
 @pytest.mark.parametrize("first", ["returns", "raises", "beats"])
 @pytest.mark.parametrize("known", [True, False], ids=["lost row", "no row"])
-def test_a_late_end_of_a_superseded_attempt_changes_nothing_but_its_own_run(
+def test_rule_11_guarantee_2_a_late_end_of_a_superseded_attempt_changes_nothing_but_its_own_run(
     center: TaskCenter, second: Callable[[TaskCenter, Claimed], None], first: str, known: bool
 ) -> None:
     """In all 9 combinations; the late one leaves a superseded row, also where nobody wrote a lost one."""
@@ -120,7 +120,7 @@ def test_a_late_end_among_others_does_not_stop_them(center: TaskCenter) -> None:
     assert len((run.error or "").encode()) <= TEXT_BYTES
 
 
-def test_an_end_is_refused_to_anyone_who_does_not_hold_the_task(center: TaskCenter) -> None:
+def test_rule_11_guarantee_2_an_end_is_refused_to_anyone_who_does_not_hold_the_task(center: TaskCenter) -> None:
     (claimed,) = start(center, W1)
     other = center.worker_desk(W2).finish([succeeded(claimed)])
     wrong = center.worker_desk(W1).finish([succeeded(replace(claimed, attempt=2))])
@@ -138,7 +138,7 @@ def test_a_lost_run_that_another_row_already_tells_of_keeps_what_it_says(center:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_claim_and_an_end_whose_commit_got_no_reply_happen_exactly_once(
+def test_rule_11_a_claim_and_an_end_whose_commit_got_no_reply_happen_exactly_once(
     mariadb_center_url: str, when: str
 ) -> None:
     with Proxy(mariadb_center_url) as proxy:

@@ -125,7 +125,7 @@ def test_a_periodic_task_that_ends_stands_for_its_next_occurrence(center_url: st
     center.close()
 
 
-def test_fire_times_that_pass_while_it_runs_are_skipped_and_the_grid_stays(center_url: str) -> None:
+def test_sched_10_c_fire_times_that_pass_while_it_runs_are_skipped_and_the_grid_stays(center_url: str) -> None:
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     claimed = periodic_run(center, clock)
@@ -138,7 +138,7 @@ def test_fire_times_that_pass_while_it_runs_are_skipped_and_the_grid_stays(cente
     center.close()
 
 
-def test_an_occurrence_keeps_its_planned_time_through_all_attempts_and_the_next_starts_anew(
+def test_rule_20_an_occurrence_keeps_its_planned_time_through_all_attempts_and_the_next_starts_anew(
     center_url: str,
 ) -> None:
     """Back-off never overwrites occurrence_at; retry_count starts anew with each occurrence."""

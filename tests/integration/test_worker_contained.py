@@ -55,7 +55,7 @@ CASES = [("hurt", *item) for item in HURTS.items()] + [("hurt_async", *item) for
 
 
 @pytest.mark.parametrize(("code", "how", "reason"), CASES, ids=[f"{code}-{how}" for code, how, _ in CASES])
-def test_work_05_work_07_what_a_child_does_fails_only_its_own_attempt(
+def test_guarantee_6_work_05_work_07_what_a_child_does_fails_only_its_own_attempt(
     server_stack: Stack, worker: Process, code: str, how: str, reason: str
 ) -> None:
     """A neighbour runs through all of it; afterwards the same parent has as many working slots as before."""
@@ -81,7 +81,7 @@ def test_work_05_work_07_what_a_child_does_fails_only_its_own_attempt(
 
 
 @pytest.mark.parametrize(("how", "signal_name"), [("reads nowhere", "SIGSEGV"), ("kills itself", "SIGKILL")])
-def test_work_04_b_c_a_task_that_kills_its_child_every_time_is_given_up_and_its_neighbours_end_well(
+def test_guarantee_6_work_04_b_c_a_task_that_kills_its_child_every_time_is_given_up_and_its_neighbours_end_well(
     server_stack: Stack, worker: Process, notes: Path, how: str, signal_name: str
 ) -> None:
     home = server_stack.home

@@ -92,7 +92,7 @@ def crash(fragile: Fragile) -> None:
 
 
 @pytest.mark.parametrize("fault", [kill_connections, freeze, crash])
-def test_the_broker_fails_and_comes_back(fragile: Fragile, fault: Callable[[Fragile], None]) -> None:
+def test_redis_03_the_broker_fails_and_comes_back(fragile: Fragile, fault: Callable[[Fragile], None]) -> None:
     """Idle or not, the next task starts within 10 s of the broker's being back."""
     fragile.works_within(10)
     fault(fragile)
@@ -101,7 +101,7 @@ def test_the_broker_fails_and_comes_back(fragile: Fragile, fault: Callable[[Frag
     assert [p.popen.poll() for p in fragile.home.processes] == [None, None], "nobody had to be restarted"
 
 
-def test_an_idle_worker_says_nothing(fragile: Fragile) -> None:
+def test_redis_03_an_idle_worker_says_nothing(fragile: Fragile) -> None:
     fragile.works_within(10)
     said = (len(fragile.worker.lines()), len(fragile.scheduler.lines()))
     beats = row["heartbeat_at"] if (row := fragile.worker.row()) else None
@@ -109,7 +109,7 @@ def test_an_idle_worker_says_nothing(fragile: Fragile) -> None:
     assert (len(fragile.worker.lines()), len(fragile.scheduler.lines())) == said
 
 
-def test_ends_are_held_while_sql_is_away_and_written_once(fragile: Fragile, tmp_path: Path) -> None:
+def test_sql_01_c_ends_are_held_while_sql_is_away_and_written_once(fragile: Fragile, tmp_path: Path) -> None:
     """The tasks stay in status 2 till then, and none runs twice."""
     home, notes = fragile.home, tmp_path / "notes"
     ids = home.enqueue_many("nap", [{"seconds": 1, "path": str(notes)}] * 4)

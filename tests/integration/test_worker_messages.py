@@ -42,7 +42,7 @@ MALFORMED = [
 ]
 
 
-def test_malformed_messages_are_put_aside_once_and_the_good_one_behind_them_runs(server_stack: Stack) -> None:
+def test_guarantee_8_malformed_messages_are_put_aside_once_and_the_good_one_behind_them_runs(server_stack: Stack) -> None:
     """With ids that have no row, or whose row is done, among them."""
     done = server_stack.home.enqueue("echo")
     server_stack.home.wait(done)
@@ -70,7 +70,7 @@ def _buried(stack: Stack) -> list[DeadMessage]:
     return queue.buried(1000)
 
 
-def test_twenty_messages_of_one_task_run_it_once(stack: Stack, notes: Path) -> None:
+def test_rule_09_twenty_messages_of_one_task_run_it_once(stack: Stack, notes: Path) -> None:
     """Only one guarded UPDATE wins; the other messages are dropped, and that is logged."""
     task_id = stack.home.enqueue("mark", {"path": str(notes)}, queue="nobody")
     stack.home.wait(task_id, Status.DISPATCHED)
@@ -85,7 +85,7 @@ def test_twenty_messages_of_one_task_run_it_once(stack: Stack, notes: Path) -> N
     assert any("dropped a message" in line["message"] for line in dropped)
 
 
-def test_a_message_without_an_attempt_starts_a_task_that_waits_for_it(stack: Stack, notes: Path) -> None:
+def test_rule_09_a_message_without_an_attempt_starts_a_task_that_waits_for_it(stack: Stack, notes: Path) -> None:
     task_id = stack.home.enqueue("mark", {"path": str(notes)}, queue="nobody")
     stack.home.wait(task_id, Status.DISPATCHED)
     stack.push("mark", b'{"task_id": %d}' % task_id)
@@ -112,7 +112,7 @@ def test_a_message_that_comes_late_changes_nothing(stack: Stack, notes: Path) ->
     assert [len(stack.home.runs(task_id)) for task_id in (running, retrying)] == [1, 2]
 
 
-def test_a_message_ahead_of_its_transaction_is_tried_again(stack: Stack, notes: Path) -> None:
+def test_rule_10_a_message_ahead_of_its_transaction_is_tried_again(stack: Stack, notes: Path) -> None:
     """The row is not there yet, and is as soon as somebody commits."""
     last = stack.home.enqueue("echo")
     stack.home.wait(last)
@@ -129,7 +129,7 @@ def test_a_message_ahead_of_its_transaction_is_tried_again(stack: Stack, notes: 
     assert notes.read_text().split() == [str(last + 1), "1"]
 
 
-def test_urgent_tasks_go_first_and_the_lowest_do_not_starve(stack: Stack, notes: Path) -> None:
+def test_sched_09_urgent_tasks_go_first_and_the_lowest_do_not_starve(stack: Stack, notes: Path) -> None:
     """At least one in twenty of what a busy worker takes has the lowest priority that waits."""
     blockers = stack.home.enqueue_many("nap", [{"seconds": 0.7}] * 2)
     stack.home.wait_all(blockers, Status.RUNNING)

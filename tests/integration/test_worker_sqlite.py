@@ -24,7 +24,7 @@ def lock_three_times(file: Path) -> None:
             time.sleep(0.3)
 
 
-def test_each_task_runs_once_and_nobody_complains(embedded_stack: Stack, notes: Path) -> None:
+def test_sql_10_each_task_runs_once_and_nobody_complains(embedded_stack: Stack, notes: Path) -> None:
     home = embedded_stack.home
     second = home.begin("scheduler")
     worker = home.worker("--processes", "2")

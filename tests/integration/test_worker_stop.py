@@ -21,7 +21,7 @@ def napping(stack: Stack, notes: Path, queue: str, seconds: float, code: str = "
     return task_id
 
 
-def test_running_tasks_may_finish_and_nothing_more_is_taken(server_stack: Stack, notes: Path) -> None:
+def test_guarantee_7_running_tasks_may_finish_and_nothing_more_is_taken(server_stack: Stack, notes: Path) -> None:
     """(a) and (c): the signal to the parent, or to everybody as supervisors do it."""
     home, queues = server_stack.home, ("to-parent", "to-group")
     options = ("--processes", "1", "--grace", "30")
@@ -47,7 +47,7 @@ def test_running_tasks_may_finish_and_nothing_more_is_taken(server_stack: Stack,
     assert [worker.row() for worker in workers] == [None, None]
 
 
-def test_after_the_grace_the_children_are_ended_and_their_tasks_go_back(
+def test_guarantee_7_after_the_grace_the_children_are_ended_and_their_tasks_go_back(
     server_stack: Stack, notes: Path
 ) -> None:
     """(b): whatever they are at, with those that waited behind them."""
@@ -67,7 +67,7 @@ def test_after_the_grace_the_children_are_ended_and_their_tasks_go_back(
     assert not any(alive(pid) for pid in family)
 
 
-def test_a_second_signal_stops_at_once_and_leaves_no_process(server_stack: Stack, notes: Path) -> None:
+def test_guarantee_7_a_second_signal_stops_at_once_and_leaves_no_process(server_stack: Stack, notes: Path) -> None:
     """(d): what ran stays in status 2, as after a kill, for recovery to find."""
     home = server_stack.home
     worker = home.worker("--queue", "twice", "--processes", "1", "--grace", "60")
@@ -87,7 +87,7 @@ def test_a_signal_before_it_is_up_stops_it_in_order(server_stack: Stack) -> None
     assert worker.err.read_text() == ""
 
 
-def test_stopping_at_any_moment_loses_nothing(server_stack: Stack, notes: Path) -> None:
+def test_guarantee_7_stopping_at_any_moment_loses_nothing(server_stack: Stack, notes: Path) -> None:
     """(e): short tasks flow while workers come and go."""
     home, rng = server_stack.home, random.Random(7)
     ids = home.enqueue_many("mark", [{"path": str(notes)}] * 1000, queue="flow")

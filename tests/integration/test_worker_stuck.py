@@ -122,7 +122,7 @@ def test_a_long_task_within_its_time_limit_is_not_stuck(home: Installation, code
     """Ten times as long as a worker may be stuck, asleep or in C, with work waiting behind it."""
     process = worker(home, worker_stuck_s=0.4, worker_prefetch_ms=60_000)
     payload = {"seconds": 4} if code == "nap" else {}
-    long = home.enqueue(code, payload, timeout=4.5, max_retry=0)
+    long = home.enqueue(code, payload, timeout=5, max_retry=0)
     home.wait(long, Status.RUNNING)
     behind = home.enqueue_many("echo", [{"value": n} for n in range(20)])
     home.wait_all([long, *behind])

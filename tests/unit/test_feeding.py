@@ -133,7 +133,7 @@ def test_a_long_async_task_says_nothing_about_plain_ones(two: Parent) -> None:
     assert two.room() == 500
 
 
-def test_what_waits_behind_a_long_task_is_taken_back_when_another_child_idles(two: Parent) -> None:
+def test_rule_12_what_waits_behind_a_long_task_is_taken_back_when_another_child_idles(two: Parent) -> None:
     """However short it was thought to be."""
     two.knows("noop", 0.001)
     two.place(*two.tasks("noop", 20))

@@ -77,7 +77,7 @@ def test_what_follows_a_run(
     assert up.reason == ("still running" if passed else up.reason)
 
 
-def test_the_run_time_and_a_run_by_hand_never_shift_the_rhythm() -> None:
+def test_sched_10_a_the_run_time_and_a_run_by_hand_never_shift_the_rhythm() -> None:
     """Anchored at 02:02:00, 1.2 s each, a run by hand at 02:30:17: the 60th is at 03:02:00."""
     occurrence, fired = at("02:02"), 0
     while fired < 60:
@@ -90,7 +90,7 @@ def test_the_run_time_and_a_run_by_hand_never_shift_the_rhythm() -> None:
     assert occurrence == at("03:02")
 
 
-def test_six_hours_of_downtime_cost_360_fires_and_give_one_run_and_359_skipped() -> None:
+def test_sched_05_six_hours_of_downtime_cost_360_fires_and_give_one_run_and_359_skipped() -> None:
     """A minutely job, down from 10:00:30 to 16:00:30."""
     up = catch_up(MINUTELY, "once", at("10:01"), at("16:00:30"), GRACE)
     assert up is not None
@@ -102,14 +102,14 @@ def test_six_hours_of_downtime_cost_360_fires_and_give_one_run_and_359_skipped()
     )
 
 
-def test_a_daily_job_that_was_due_in_the_downtime_runs_once_and_late() -> None:
+def test_sched_05_a_daily_job_that_was_due_in_the_downtime_runs_once_and_late() -> None:
     assert catch_up(NOON, "once", at("12:00"), at("16:00:30"), GRACE) is None
     assert after_run(NOON, "once", at("12:00"), at("16:00:31"), at("16:00:40")).occurrence_at == at(
         "12:00", 2
     )
 
 
-def test_without_catch_up_nothing_runs_late_and_the_next_is_in_the_future() -> None:
+def test_sched_05_without_catch_up_nothing_runs_late_and_the_next_is_in_the_future() -> None:
     """Misfire policy skip, after the same downtime."""
     up = catch_up(MINUTELY, "skip", at("10:01"), at("16:00:30"), GRACE)
     assert up is not None
@@ -139,7 +139,7 @@ def test_without_catch_up_nothing_runs_late_and_the_next_is_in_the_future() -> N
         ("all", "10:05", "11:50", "10:11", 6),
     ],
 )
-def test_what_a_misfire_policy_makes_of_a_late_occurrence(
+def test_sched_05_what_a_misfire_policy_makes_of_a_late_occurrence(
     misfire: str, occurrence: str, now: str, moves_to: str | None, passed: int
 ) -> None:
     up = catch_up(MINUTELY, misfire, at(occurrence), at(now), GRACE)

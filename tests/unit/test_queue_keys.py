@@ -35,7 +35,7 @@ def test_the_key_of_a_list(name: ListName, key: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["shop", "shop:"])
-def test_all_keys_stand_behind_the_prefix(prefix: str) -> None:
+def test_rule_27_all_keys_stand_behind_the_prefix(prefix: str) -> None:
     keys = Keys(prefix)
     assert keys.list(ListName("email", 1)) == b"shop:task:queue:{email}:1"
     assert (keys.dead, keys.wake) == (b"shop:task:dead", b"shop:task:wake")
@@ -48,7 +48,7 @@ def test_the_keys_of_locks_and_of_once() -> None:
     assert Keys().lock("task") not in {Keys().once("task"), Keys().list(ListName("task"))}
 
 
-def test_braces_in_a_prefix_do_not_change_the_hash_tag() -> None:
+def test_rule_27_redis_07_braces_in_a_prefix_do_not_change_the_hash_tag() -> None:
     assert Keys("{a}").list(ListName("email")) == b"%7Ba%7D:task:queue:{email}"
 
 
@@ -60,7 +60,7 @@ def test_a_queue_without_a_name_is_refused() -> None:
 @pytest.mark.parametrize(
     "queue", ["default", "high", "队列", "{", "}", "{}", "}{", "a{b}c", "w1:{x}:5", "%7B"]
 )
-def test_all_lists_of_a_queue_share_a_slot(queue: str) -> None:
+def test_rule_27_redis_07_all_lists_of_a_queue_share_a_slot(queue: str) -> None:
     keys = Keys("t{1}")
     slots = {key_slot(keys.list(ListName(queue, p, s))) for p, s in product(range(10), range(3))}
     assert len(slots) == 1

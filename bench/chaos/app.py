@@ -133,6 +133,13 @@ def crash(how: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL) if how == "kill" else os._exit(3)
 
 
+@kit.task("long", timeout=QUICK, max_retry=PATIENT, retry_delays=RETRIES, blocking=True)
+def long(ms: int) -> None:
+    """Still runs when a worker that was frozen and declared dead comes back."""
+    with effect():
+        time.sleep(ms / 1000)
+
+
 @kit.task("single", timeout=QUICK, max_retry=PATIENT, retry_delays=RETRIES)
 def single() -> None:
     """Enqueued with a unique key."""

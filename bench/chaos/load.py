@@ -32,6 +32,7 @@ MIX = {
     "overrun": 1,
     "doomed": 1,
     "endless": 0.5,
+    "long": 0.5,
 }
 """How often each kind of task comes, in percent."""
 
@@ -39,6 +40,7 @@ PAYLOADS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
     "nap": lambda rng: {"ms": rng.randint(50, 500)},
     "doze": lambda rng: {"ms": rng.randint(50, 500)},
     "rest": lambda rng: {"ms": rng.randint(50, 500)},
+    "long": lambda rng: {"ms": rng.randint(4000, 12000)},
     "once": lambda rng: {"ms": rng.randint(0, 200)},
     "crash": lambda rng: {"how": rng.choice(("kill", "exit"))},
     "brood": lambda rng: {"children": rng.randint(1, 3)},

@@ -21,6 +21,9 @@ from taskkit.planning import digest
 
 ROWS_PER_STATEMENT = 1000
 BYTES_PER_STATEMENT = 4_000_000
+BYTES_ANY_SERVER_TAKES = 500_000
+"""A statement of this size passes wherever max_allowed_packet was not made smaller than anybody makes it."""
+PACKET_MARGIN = 20_000
 KEY_ATTEMPTS = 5
 
 
@@ -93,7 +96,8 @@ def _check_instant(field: str, value: datetime, dialect: Dialect) -> None:
 def _insert(connection: Connection, tasks: Sequence[NewTask], dialect: Dialect) -> list[int]:
     token = new_token()
     ids: dict[int, int] = {}
-    for group in _groups(tasks):
+    weights = [_weight(task) for task in tasks]
+    for group in _groups(tasks, weights, _most_bytes(connection, dialect, weights)):
         rows = [tasks[index] for index in group]
         keyed = rows[0].unique_key is not None
         found = (
@@ -106,7 +110,28 @@ def _insert(connection: Connection, tasks: Sequence[NewTask], dialect: Dialect) 
     return [ids[index] for index in range(len(tasks))]
 
 
-def _groups(tasks: Sequence[NewTask]) -> Iterator[list[int]]:
+def _weight(task: NewTask) -> int:
+    """Bytes of a payload in a statement, where quotes and backslashes take two."""
+    raw = task.payload.encode("utf-8", "surrogatepass")
+    return len(raw) + sum(raw.count(sign) for sign in (b'"', b"'", b"\\", b"\n", b"\r", b"\0", b"\x1a"))
+
+
+def _most_bytes(connection: Connection, dialect: Dialect, weights: Sequence[int]) -> int:
+    """How large a statement may be; a single payload that no statement can carry is refused before it is sent."""
+    if dialect.name != "mysql" or sum(weights) <= BYTES_ANY_SERVER_TAKES:
+        return BYTES_PER_STATEMENT
+    packet = int(connection.exec_driver_sql(sql.PACKET_MYSQL).scalar_one())
+    largest = max(weights)
+    if largest + PACKET_MARGIN > packet:
+        raise InputError(
+            "payload",
+            f"takes {largest} bytes in a statement, and the server takes {packet} (max_allowed_packet): "
+            "store large data elsewhere and pass a reference, or raise max_allowed_packet",
+        )
+    return min(BYTES_PER_STATEMENT, packet // 2)
+
+
+def _groups(tasks: Sequence[NewTask], weights: Sequence[int], most: int) -> Iterator[list[int]]:
     """Indexes of tasks that go into one statement: alike in shape, bounded in rows and bytes."""
     shapes: dict[tuple[bool, bool], list[int]] = {}
     for index, task in enumerate(tasks):
@@ -115,8 +140,8 @@ def _groups(tasks: Sequence[NewTask]) -> Iterator[list[int]]:
         group: list[int] = []
         size = 0
         for index in indexes:
-            weight = len(tasks[index].payload.encode("utf-8", "surrogatepass"))
-            if group and (len(group) >= ROWS_PER_STATEMENT or size + weight > BYTES_PER_STATEMENT):
+            weight = weights[index]
+            if group and (len(group) >= ROWS_PER_STATEMENT or size + weight > most):
                 yield group
                 group, size = [], 0
             group.append(index)

@@ -32,6 +32,7 @@ class Deaths:
                 self.ends.by_verdict(slot, given, verdict)
             elif given not in begun:
                 self.pool.put_first([given.task])
+                slot.settle(seq)
             elif len(begun) == 1 and not slot.verdicts:
                 self._blame(slot, given, said)
             else:

@@ -57,15 +57,9 @@ class StuckExit:
         self.looping = True
         things = [
             Watched(lambda: "its main loop does not turn", self._loop),
-            Watched(
-                lambda: _waits("puller", puller.call),
-                lambda: _pulse(puller.call, puller.ended and not stopping()),
-            ),
-            Watched(
-                lambda: _waits("writer", writer.call),
-                lambda: _pulse(writer.call, writer.ended and not stopping()),
-            ),
-            Watched(lambda: _waits("heartbeat", beats), beats.pulse),
+            self._thread("puller", puller.call, lambda: puller.ended),
+            self._thread("writer", writer.call, lambda: writer.ended),
+            self._thread("heartbeat", beats, lambda: False),
             Watched(
                 lambda: "work waits, nothing moves, and no task runs within its time limit", self._in_vain
             ),
@@ -81,6 +75,17 @@ class StuckExit:
         _within(STEP_SECONDS, lambda: self._write(cut_middle(text, STACKS_BYTES)))
         _within(STEP_SECONDS, self.hub.abandon)
         os._exit(EXIT_CODE)
+
+    def _thread(self, name: str, call: Call, ended: Callable[[], bool]) -> Watched:
+        """A thread that must come back from its calls; an error that SQL gave inside one of them is an answer too."""
+
+        def pulse() -> Hashable | None:
+            if ended() and not self.stopping():
+                return "ended"
+            number = call.pulse()
+            return None if number is None else (number, sum(self.center.database.counters.values()))
+
+        return Watched(lambda: _waits(name, call), pulse)
 
     def _loop(self) -> Hashable | None:
         """At the end of a stop, and while the nursery loads the application again, the loop rests on purpose."""
@@ -129,10 +134,6 @@ class StuckExit:
             apart.nodes.write_stacks(self.worker_id, text)
         finally:
             apart.close()
-
-
-def _pulse(call: Call, dead: bool) -> Hashable | None:
-    return "it has ended" if dead else call.pulse()
 
 
 def _waits(who: str, call: Call) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,8 +13,9 @@ import sqlalchemy as sa
 
 from taskkit.model import ListName
 from tests.conftest import EXTERNAL_DATABASE
-from tests.processes import ROOT, Installation, on_servers
+from tests.processes import Installation, on_servers
 from tests.servers import Valkey
+from tests.stopping import Stopping
 from tests.waiting import wait_until
 
 TASKS, PERIODIC = 10_000, 200
@@ -94,54 +92,24 @@ def test_guarantee_4_ten_thousand_tasks_and_two_hundred_occurrences_run_once_eac
     assert [process.stop() for process in home.processes] == [0] * 5
 
 
-STOPPING = """
-import os, signal, sys
-from taskkit.center.dispatch import DispatchDesk
-from taskkit.scheduler.__main__ import main
-
-claim = DispatchDesk.claim
-
-def claim_after_a_stop(self, ids):
-    DispatchDesk.claim = claim
-    print("stopping", flush=True)
-    os.kill(os.getpid(), signal.SIGSTOP)
-    return claim(self, ids)
-
-DispatchDesk.claim = claim_after_a_stop
-main(standalone_mode=True)
-"""
-
-
 def test_rule_01_guarantee_4_a_scheduler_stopped_between_select_and_update_fires_nothing_twice(home: Installation) -> None:
     worker = home.begin("worker", "--app", "tests.sample_app:kit", "--queue", "echo", "--processes", "1")
     worker.ready(60)
     task_id = home.enqueue("echo", {"value": 1}, cron="*/2 * * * * *", timezone="UTC")
-    stopped = subprocess.Popen(
-        [sys.executable, "-c", STOPPING],
-        env=home.environment | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        wait_until(lambda: state(stopped.pid) == "T", 30)
+    with Stopping(home) as stopped:
+        wait_until(stopped.stands_still, 30)
         chosen = home.task(task_id).occurrence_at
         home.begin("scheduler").ready(30)
         wait_until(lambda: len(home.runs(task_id)) >= 2, 30)
         before = len(home.runs(task_id))
-        os.kill(stopped.pid, signal.SIGCONT)
+        stopped.go_on()
         wait_until(lambda: len(home.runs(task_id)) >= before + 2, 30)
-    finally:
-        stopped.kill()
-        stopped.wait()
     assert proof(home)["fired_twice"] == 0
     occurrences = home.kit.center.read.occurrences(task_id, 500)
     fired = [o for o in occurrences if o.state == "fired"]
     assert chosen in {o.planned_at for o in occurrences if o.state in {"fired", "skipped"}}
     assert len(fired) >= before + 2
     assert all(occurrence.planned_at <= occurrence.fired_at for occurrence in fired if occurrence.fired_at)
-
-
-def state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
 def test_rule_05_sched_09_a_late_urgent_task_overtakes_a_backlog_and_no_list_outgrows_its_window(home: Installation) -> None:

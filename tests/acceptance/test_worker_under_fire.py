@@ -11,7 +11,7 @@ import pytest
 
 from taskkit.states import Status
 from tests.fires import APP, burning, pids, works
-from tests.processes import Process, Stack, alive
+from tests.processes import Stack, alive
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]
@@ -55,10 +55,8 @@ def test_guarantee_7_sigterm_during_200_running_tasks(
         ids = home.enqueue_many(code, [payload] * 200, queue=queue)
         arguments = ("--queue", queue, "--processes", "2", "--grace", str(grace))
         worker = home.begin("worker", "--app", APP, *arguments, **options)
-        if number % 2:
-            wait_until(lambda i=ids: running(server_stack, i) == 200, 30)  # type: ignore[misc]
-        else:
-            wait_until(lambda i=ids, n=rng.randrange(200): running(server_stack, i) >= n, 30)  # type: ignore[misc]
+        enough = 200 if number % 2 else rng.randrange(200)
+        wait_until(lambda i=ids, n=enough: running(server_stack, i) >= n, 30)  # type: ignore[misc]
         assert worker.stop(grace + 2 + SLACK_S) == 0
         tasks = home.kit.center.read.tasks(ids)
         assert {task.status for task in tasks} <= {Status.PENDING, Status.DISPATCHED}
@@ -115,13 +113,9 @@ def test_work_05_a_worker_that_grows_or_has_done_enough_gets_new_children(server
         (before,) = worker.children()
         first = home.enqueue("grow", {"mib": 64}, queue=queue)
         assert home.kit.result(first, timeout=20) == before
-        wait_until(lambda: before not in children(worker) and not alive(before))
+        wait_until(lambda: before not in worker.children() and not alive(before))
         ids = home.enqueue_many("grow", [{"mib": 1}] * 5, queue=queue)
         home.wait_all(ids)
         assert before not in {home.kit.result(task_id) for task_id in ids}
         assert {tuple(home.outcomes(task_id)) for task_id in [first, *ids]} == {("success",)}
         assert worker.lines(level="warning") == []
-
-
-def children(worker: Process) -> list[int]:
-    return worker.children()

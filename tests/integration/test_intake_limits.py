@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from taskkit.states import Status, TaskType
 from tests.centers import columns, in_status, instant, new, periodic, sql, task
 from tests.naughty import naughty_strings
 from tests.proxy import Proxy
+from tests.servers import MariaDB
 
 pytest_plugins = ["tests.center_fixtures"]
 
@@ -95,6 +97,29 @@ def test_a_batch_larger_than_a_packet_is_split_by_bytes(center: TaskCenter) -> N
     ids = center.intake.insert([new(payload=payload)] * 600)
     assert len(set(ids)) == 600
     assert columns(center, ids[-1], "payload") == (payload,)
+
+
+@pytest.fixture
+def small_packets(mariadb_center_url: str, mariadb: MariaDB) -> Iterator[TaskCenter]:
+    """A task center on a server that takes statements of 2 MiB at most."""
+    ((usual,),) = mariadb.admin("SELECT @@global.max_allowed_packet")
+    mariadb.admin(f"SET GLOBAL max_allowed_packet = {2 << 20}")
+    center = TaskCenter(mariadb_center_url)
+    yield center
+    center.close()
+    mariadb.admin(f"SET GLOBAL max_allowed_packet = {usual}")
+
+
+def test_guarantee_8_a_payload_larger_than_a_packet_is_refused_by_name_before_it_is_sent(
+    small_packets: TaskCenter,
+) -> None:
+    """Sent all the same, the server would cut the connection, and nobody would know why."""
+    size = 1_200_000
+    with pytest.raises(InputError, match=r"payload: takes 24\d* bytes.*takes 2097152 \(max_allowed_packet\)"):
+        small_packets.intake.insert([new(), new(payload='{"a": "%s"}' % ('\\"' * (size // 2)))])
+    assert sql(small_packets, "SELECT COUNT(*) FROM task_center")[0][0] == 0
+    assert small_packets.database.counters == {}
+    assert small_packets.intake.insert([new(payload='{"a": "%s"}' % ("x" * size))] * 3)
 
 
 def test_guarantee_8_sql_10_a_number_too_large_for_sqlite_is_refused_and_not_a_crash(center: TaskCenter) -> None:

@@ -34,7 +34,9 @@ ENDLESS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_rule_12_guarantee_5_a_time_limit_ends_whatever_a_handler_does(server_stack: Stack, notes: Path, tmp_path: Path) -> None:
+def test_rule_12_guarantee_5_a_time_limit_ends_whatever_a_handler_does(
+    server_stack: Stack, notes: Path, tmp_path: Path
+) -> None:
     """Also a loop in C, in which no handler of a signal ever runs; other tasks go on meanwhile."""
     home, places = server_stack.home, {"NOTES": str(notes), "FOLDER": str(tmp_path)}
     ids = [
@@ -73,7 +75,9 @@ def test_the_heart_beats_and_other_tasks_run_while_a_child_spins(server_stack: S
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_rule_12_guarantee_5_grandchildren_end_with_their_task(server_stack: Stack, notes: Path, wait: bool) -> None:
+def test_rule_12_guarantee_5_grandchildren_end_with_their_task(
+    server_stack: Stack, notes: Path, wait: bool
+) -> None:
     """A shell and what it started, whether the handler waits for it or has returned."""
     task_id = server_stack.home.enqueue("spawn", {"path": str(notes), "wait": wait}, timeout=1, max_retry=0)
     wait_until(lambda: len(words(notes)) >= 2)

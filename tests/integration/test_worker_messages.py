@@ -42,7 +42,9 @@ MALFORMED = [
 ]
 
 
-def test_guarantee_8_malformed_messages_are_put_aside_once_and_the_good_one_behind_them_runs(server_stack: Stack) -> None:
+def test_guarantee_8_malformed_messages_are_put_aside_once_and_the_good_one_behind_them_runs(
+    server_stack: Stack,
+) -> None:
     """With ids that have no row, or whose row is done, among them."""
     done = server_stack.home.enqueue("echo")
     server_stack.home.wait(done)
@@ -85,7 +87,9 @@ def test_rule_09_twenty_messages_of_one_task_run_it_once(stack: Stack, notes: Pa
     assert any("dropped a message" in line["message"] for line in dropped)
 
 
-def test_rule_09_a_message_without_an_attempt_starts_a_task_that_waits_for_it(stack: Stack, notes: Path) -> None:
+def test_rule_09_a_message_without_an_attempt_starts_a_task_that_waits_for_it(
+    stack: Stack, notes: Path
+) -> None:
     task_id = stack.home.enqueue("mark", {"path": str(notes)}, queue="nobody")
     stack.home.wait(task_id, Status.DISPATCHED)
     stack.push("mark", b'{"task_id": %d}' % task_id)

@@ -64,8 +64,19 @@ def test_a_loaded_application_has_the_built_in_handlers_beside_its_own(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
-    assert {handler.code for handler in load("good_app").registry} == {"x", "shell", "http", "taskkit.noop", "taskkit.nap"}
-    assert {handler.code for handler in load(None).registry} == {"shell", "http", "taskkit.noop", "taskkit.nap"}
+    assert {handler.code for handler in load("good_app").registry} == {
+        "x",
+        "shell",
+        "http",
+        "taskkit.noop",
+        "taskkit.nap",
+    }
+    assert {handler.code for handler in load(None).registry} == {
+        "shell",
+        "http",
+        "taskkit.noop",
+        "taskkit.nap",
+    }
 
 
 UNSTARTABLE: list[tuple[str, list[str], dict[str, str], str]] = [

@@ -21,7 +21,9 @@ def napping(stack: Stack, notes: Path, queue: str, seconds: float, code: str = "
     return task_id
 
 
-def test_guarantee_7_running_tasks_may_finish_and_nothing_more_is_taken(server_stack: Stack, notes: Path) -> None:
+def test_guarantee_7_running_tasks_may_finish_and_nothing_more_is_taken(
+    server_stack: Stack, notes: Path
+) -> None:
     """(a) and (c): the signal to the parent, or to everybody as supervisors do it."""
     home, queues = server_stack.home, ("to-parent", "to-group")
     options = ("--processes", "1", "--grace", "30")
@@ -67,7 +69,9 @@ def test_guarantee_7_after_the_grace_the_children_are_ended_and_their_tasks_go_b
     assert not any(alive(pid) for pid in family)
 
 
-def test_guarantee_7_a_second_signal_stops_at_once_and_leaves_no_process(server_stack: Stack, notes: Path) -> None:
+def test_guarantee_7_a_second_signal_stops_at_once_and_leaves_no_process(
+    server_stack: Stack, notes: Path
+) -> None:
     """(d): what ran stays in status 2, as after a kill, for recovery to find."""
     home = server_stack.home
     worker = home.worker("--queue", "twice", "--processes", "1", "--grace", "60")

@@ -21,7 +21,8 @@ from tests.processes import Installation, Process, alive, on_servers
 from tests.servers import MariaDB, Valkey, available, connect
 from tests.waiting import wait_until
 
-STUCK_S = 2.0
+STUCK_S = 3.0
+TIMES = 10 if os.environ.get("TASKKIT_TEST_LARGE") else 3
 
 
 @pytest.fixture
@@ -119,22 +120,22 @@ def test_a_log_that_nobody_reads_stops_the_main_loop(home: Installation) -> None
 
 @pytest.mark.parametrize("code", ["nap", "spin"])
 def test_a_long_task_within_its_time_limit_is_not_stuck(home: Installation, code: str) -> None:
-    """Ten times as long as a worker may be stuck, asleep or in C, with work waiting behind it."""
-    process = worker(home, worker_stuck_s=0.4, worker_prefetch_ms=60_000)
-    payload = {"seconds": 4} if code == "nap" else {}
-    long = home.enqueue(code, payload, timeout=5, max_retry=0)
+    """Many times as long as a worker may be stuck, asleep or in C, with work waiting behind it."""
+    process = worker(home, worker_prefetch_ms=60_000)
+    payload = {"seconds": TIMES * STUCK_S} if code == "nap" else {}
+    long = home.enqueue(code, payload, timeout=int((TIMES + 1) * STUCK_S), max_retry=0)
     home.wait(long, Status.RUNNING)
     behind = home.enqueue_many("echo", [{"value": n} for n in range(20)])
-    home.wait_all([long, *behind])
+    home.wait_all([long, *behind], seconds=90)
     assert home.outcomes(long) == ["success" if code == "nap" else "timeout"]
     assert process.stop() == 0
 
 
 def test_an_idle_worker_is_not_stuck_nor_one_that_was_stopped_for_a_while(home: Installation) -> None:
-    process = worker(home, worker_stuck_s=0.4)
-    time.sleep(3)  # idle for longer than it may be stuck
+    process = worker(home)
+    time.sleep(STUCK_S + 2)  # idle for longer than it may be stuck
     process.signal(signal.SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(STUCK_S + 1)
     process.signal(signal.SIGCONT)
     works(home, "meet")
     assert process.stop() == 0
@@ -148,10 +149,10 @@ def test_a_worker_whose_stores_are_away_waits_for_them(tmp_path_factory: pytest.
         on_servers(tmp_path_factory.mktemp("away"), database.url, broker.url) as home,
     ):
         home.scheduler()
-        process = worker(home, worker_stuck_s=1)
+        process = worker(home)
         for server in (database, broker):
             server.kill()
-        time.sleep(4)  # longer than it may be stuck
+        time.sleep(STUCK_S + 2)  # longer than it may be stuck
         for server in (database, broker):
             server.start()
         works(home, "meet")

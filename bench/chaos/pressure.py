@@ -90,7 +90,7 @@ class Pressure:
         while True:
             try:
                 return self.stage.connect(autocommit=False)
-            except pymysql.Error:
+            except (OSError, pymysql.Error):
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.1)

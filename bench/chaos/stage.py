@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -82,10 +83,18 @@ class Stage:
             return list(cursor.fetchall())
 
     def connect(self, **options: Any) -> pymysql.Connection[Any]:
-        """A connection as root over the server's socket."""
+        """A connection as root over the server's socket; raises OSError or what the driver raises."""
         assert self.mariadb is not None
         defaults = {"autocommit": True, "read_timeout": 30, "database": DATABASE}
-        return pymysql.connect(unix_socket=str(self.mariadb.socket), user="root", **defaults | options)
+        link = pymysql.connect(user="root", defer_connect=True, **defaults | options)
+        ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            ours.connect(str(self.mariadb.socket))
+            link.connect(ours)
+        except BaseException:
+            ours.close()
+            raise
+        return link
 
     def offset(self) -> float:
         """What takes an instant of the database's clock to this process's monotonic one."""

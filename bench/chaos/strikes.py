@@ -154,7 +154,7 @@ class Adversary:
         return pid, f"for {planned.seconds:.1f} s"
 
     def _redis(self, act: Callable[[redis.Redis], object], note: str) -> Told:
-        with redis.Redis(unix_socket_path=str(self.stage.valkey.socket), socket_timeout=10) as client:
+        with redis.Redis.from_url(self.stage.valkey.url, socket_timeout=10) as client:
             told = act(client)
         return self.stage.valkey.pid, f"{note}: {told}"
 

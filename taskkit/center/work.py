@@ -185,7 +185,12 @@ class WorkDesk:
         parameters = {"ids": sorted({end.task.id for end in late}), "worker": self.worker_id}
         rows = connection.execute(self.database.text(sql.OWN_RUNS), parameters).all()
         outcomes = {(row.task_id, row.attempt): row.outcome for row in rows}
-        refused = [e for e in late if outcomes.get((e.task.id, e.task.attempt)) in NOT_FINISHED_BY_US]
+        refused = [
+            end
+            for end in late
+            if (known := outcomes.get((end.task.id, end.task.attempt))) in NOT_FINISHED_BY_US
+            and known != end.outcome.value
+        ]
         if refused:
             superseded = [replace(end, outcome=Outcome.SUPERSEDED) for end in refused]
             now = self._instant(connection.execute(self.database.text(sql.CLOCK)).scalar_one())

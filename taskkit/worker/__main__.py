@@ -64,7 +64,7 @@ def run(
         stop.at_once = lambda: _end(nursery)
         stores = _stores(settings, nursery)
         serving = _queues(settings, queues, nursery)
-        center = open_center(stores, pool_size=3, overflow=0, upgrade=True)
+        center = open_center(stores, pool_size=2, overflow=0, upgrade=True)
         queue = join_queue(stores, center)
     except TaskkitError as error:
         return exit_with(error)

@@ -30,6 +30,8 @@ from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
 CANCEL_LOOK = 1.0
+HEART_SECONDS = 8.0
+"""How long the heartbeat waits for an answer: a connection that died silently must not make this worker look dead."""
 MEBI = 1 << 20
 
 
@@ -52,17 +54,19 @@ class WorkerProcess:
         )  # fmt: skip
         self.tally = Tally()
         desk = center.worker_desk(worker_id)
-        self.desk = desk
+        self.heart = center.apart(HEART_SECONDS)
+        self.desk = self.heart.worker_desk(worker_id)
         judge = Judge({info.code: info for info in nursery.hello.handlers})
         self.writer = Writer(center, desk, self._ring, self.tally)
         self.pool = Pool(self._wake)
         self.hub = Hub(nursery, self.pool, self.writer, judge, self.tally, settings)
         self.puller = Puller(queue, desk, self.queues, self.pool, stop, self.tally)
-        self.holding = Holding(desk, self.hub, self.puller, self.writer)
+        self.holding = Holding(self.desk, self.hub, self.puller, self.writer)
         self.beating = Call()
         self.stuck = StuckExit(
             worker_id,
             center,
+            self.heart,
             self.hub,
             self.puller,
             self.writer,
@@ -110,9 +114,9 @@ class WorkerProcess:
     def beat(self) -> None:
         """Write the heartbeat."""
         beat = self._beat()
-        if not self.center.nodes.beat_worker(beat):
+        if not self.heart.nodes.beat_worker(beat):
             log.error("this worker's row was gone; writing it again")
-            self.center.nodes.enter_worker(beat)
+            self.heart.nodes.enter_worker(beat)
         self._retire_the_grown()
 
     def look_for_cancels(self) -> None:
@@ -142,6 +146,7 @@ class WorkerProcess:
             self.center.nodes.leave_worker(self.id)
         except StoreError as error:
             log.warning("could not sign off: %s", error)
+        self.heart.close()
         log.info("worker %s has stopped", self.id)
 
     def _beat(self) -> WorkerBeat:
@@ -164,7 +169,7 @@ class WorkerProcess:
                 {"task_id": g.task.id, "task_code": g.task.task_code, "attempt": g.task.attempt}
                 for g in running[:200]
             ],
-            retries=sum(self.center.database.counters.values()),
+            retries=sum(c.database.counters.total() for c in (self.center, self.heart)),
         )
 
     def _child(self, number: int) -> dict[str, object] | None:

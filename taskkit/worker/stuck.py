@@ -38,6 +38,7 @@ class StuckExit:
         self,
         worker_id: str,
         center: TaskCenter,
+        heart: TaskCenter,
         hub: Hub,
         puller: Puller,
         writer: Writer,
@@ -57,9 +58,9 @@ class StuckExit:
         self.looping = True
         things = [
             Watched(lambda: "its main loop does not turn", self._loop),
-            self._thread("puller", puller.call, lambda: puller.ended),
-            self._thread("writer", writer.call, lambda: writer.ended),
-            self._thread("heartbeat", beats, lambda: False),
+            self._thread("puller", puller.call, center, lambda: puller.ended),
+            self._thread("writer", writer.call, center, lambda: writer.ended),
+            self._thread("heartbeat", beats, heart, lambda: False),
             Watched(
                 lambda: "work waits, nothing moves, and no task runs within its time limit", self._in_vain
             ),
@@ -76,14 +77,14 @@ class StuckExit:
         _within(STEP_SECONDS, self.hub.abandon)
         os._exit(EXIT_CODE)
 
-    def _thread(self, name: str, call: Call, ended: Callable[[], bool]) -> Watched:
+    def _thread(self, name: str, call: Call, center: TaskCenter, ended: Callable[[], bool]) -> Watched:
         """A thread that must come back from its calls; an error that SQL gave inside one of them is an answer too."""
 
         def pulse() -> Hashable | None:
             if ended() and not self.stopping():
                 return "ended"
             number = call.pulse()
-            return None if number is None else (number, sum(self.center.database.counters.values()))
+            return None if number is None else (number, center.database.counters.total())
 
         return Watched(lambda: _waits(name, call), pulse)
 

@@ -92,7 +92,9 @@ def test_guarantee_4_ten_thousand_tasks_and_two_hundred_occurrences_run_once_eac
     assert [process.stop() for process in home.processes] == [0] * 5
 
 
-def test_rule_01_guarantee_4_a_scheduler_stopped_between_select_and_update_fires_nothing_twice(home: Installation) -> None:
+def test_rule_01_guarantee_4_a_scheduler_stopped_between_select_and_update_fires_nothing_twice(
+    home: Installation,
+) -> None:
     worker = home.begin("worker", "--app", "tests.sample_app:kit", "--queue", "echo", "--processes", "1")
     worker.ready(60)
     task_id = home.enqueue("echo", {"value": 1}, cron="*/2 * * * * *", timezone="UTC")
@@ -112,7 +114,9 @@ def test_rule_01_guarantee_4_a_scheduler_stopped_between_select_and_update_fires
     assert all(occurrence.planned_at <= occurrence.fired_at for occurrence in fired if occurrence.fired_at)
 
 
-def test_rule_05_sched_09_a_late_urgent_task_overtakes_a_backlog_and_no_list_outgrows_its_window(home: Installation) -> None:
+def test_rule_05_sched_09_a_late_urgent_task_overtakes_a_backlog_and_no_list_outgrows_its_window(
+    home: Installation,
+) -> None:
     waiting = 200_000 if os.environ.get("TASKKIT_TEST_LARGE") else 20_000
     window, batch = 1000, 200
     for start in range(0, waiting, 10_000):

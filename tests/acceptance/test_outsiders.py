@@ -87,7 +87,9 @@ def test_rule_21_a_cron_row_with_nothing_but_code_payload_and_expression_is_adop
     stack.home.kit.operations.cancel(task_id)
 
 
-def test_rule_23_an_enqueue_in_the_callers_transaction_is_there_if_and_only_if_it_commits(stack: Stack) -> None:
+def test_rule_23_an_enqueue_in_the_callers_transaction_is_there_if_and_only_if_it_commits(
+    stack: Stack,
+) -> None:
     engine = sa.create_engine(stack.home.kit.center.database.url)
     producer = stack.home.kit.producer
     try:

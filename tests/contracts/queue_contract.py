@@ -180,7 +180,9 @@ class QueueContract:
         broker.push_raw(MAIL, b'{"task_id": 42}')
         assert broker.queue.pull(["mail"], 5, 0) == Pulled([(MAIL, Message(42))], [])
 
-    def test_guarantee_8_garbage_is_set_apart_and_the_good_one_behind_it_arrives(self, broker: Broker) -> None:
+    def test_guarantee_8_garbage_is_set_apart_and_the_good_one_behind_it_arrives(
+        self, broker: Broker
+    ) -> None:
         garbage = [b"", b"\xff\xfe\x00", b"not json", b"null", b"[]", b'{"id":1}', b"x" * 100_000]
         broker.push_raw(MAIL, *garbage)
         broker.queue.push({MAIL: [message(5)]})

@@ -59,9 +59,7 @@ def test_sql_08_children_that_inherit_a_warm_pool_and_die_disturb_nobody(servers
     assert row["retries"] == 0, "the parent met no 2006, 2013 or wrong packet"
 
 
-def test_sql_10_two_schedulers_and_four_workers_share_one_sqlite_file(
-    tmp_path: Path, valkey: Valkey
-) -> None:
+def test_sql_10_two_schedulers_and_four_workers_share_one_sqlite_file(tmp_path: Path, valkey: Valkey) -> None:
     """While a seventh process holds the write lock now and then."""
     file, notes = tmp_path / "shared.db", tmp_path / "notes"
     settings = Settings(
@@ -83,7 +81,9 @@ def test_sql_10_two_schedulers_and_four_workers_share_one_sqlite_file(
             assert locker.wait(30) == 0
         effects = Counter(line.split()[0] for line in notes.read_text().splitlines())
         assert (len(effects), set(effects.values())) == (400, {1})
-        assert {(run.attempt, run.outcome.value) for run in home.kit.center.read.runs(ids)} == {(1, "success")}
+        assert {(run.attempt, run.outcome.value) for run in home.kit.center.read.runs(ids)} == {
+            (1, "success")
+        }
         assert [p.popen.poll() for p in processes] == [None] * 6
         assert [p.err.read_text() for p in processes] == [""] * 6
         assert not [line for p in processes for line in p.lines() if "locked" in line["message"]]

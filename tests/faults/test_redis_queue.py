@@ -22,7 +22,9 @@ pytestmark = pytest.mark.faults
 pytest_plugins = ["tests.faults.redis_fixtures"]
 
 
-def test_redis_03_a_waiting_pull_survives_being_killed(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
+def test_redis_03_a_waiting_pull_survives_being_killed(
+    server: Valkey, admin: redis.Redis, connect: Connect
+) -> None:
     queue = connect(server.url)
     for _ in range(3):
         with ThreadPoolExecutor(1) as pool:
@@ -85,7 +87,9 @@ def test_rule_04_a_push_to_a_stopped_server_is_unknown_and_never_doubled(
     assert [m.task_id for _, m in queue.pull(["mail"], 9, 1).messages] == [1, 2]
 
 
-def test_rule_04_a_stopped_server_that_was_not_connected_has_got_nothing(server: Valkey, connect: Connect) -> None:
+def test_rule_04_a_stopped_server_that_was_not_connected_has_got_nothing(
+    server: Valkey, connect: Connect
+) -> None:
     server.pause()
     error = push_error(connect(server.url))
     server.resume()
@@ -93,7 +97,9 @@ def test_rule_04_a_stopped_server_that_was_not_connected_has_got_nothing(server:
     assert "timed out" in str(error)
 
 
-def test_redis_03_a_pull_from_a_stopped_server_ends_soon(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
+def test_redis_03_a_pull_from_a_stopped_server_ends_soon(
+    server: Valkey, admin: redis.Redis, connect: Connect
+) -> None:
     queue = connect(server.url)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.pull, ["mail"], 1, 0.5)

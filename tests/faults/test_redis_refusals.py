@@ -163,7 +163,9 @@ def test_rule_04_redis_06_full_memory_refuses_pushes_and_lets_pulls_pass(
     assert works(queue)
 
 
-def test_rule_04_a_server_that_became_a_replica_refuses(server: Valkey, admin: redis.Redis, connect: Connect) -> None:
+def test_rule_04_a_server_that_became_a_replica_refuses(
+    server: Valkey, admin: redis.Redis, connect: Connect
+) -> None:
     queue = connect(server.url)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.pull, ["mail"], 1, 20)

@@ -51,7 +51,13 @@ def test_ids_of_the_status_that_a_verb_takes(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_codes_queues_and_zones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     done("enqueue", "report", "--queue", "nightly")
-    assert offered(monkeypatch, "taskkit enqueue ") == ["http", "report", "shell", "taskkit.nap", "taskkit.noop"]
+    assert offered(monkeypatch, "taskkit enqueue ") == [
+        "http",
+        "report",
+        "shell",
+        "taskkit.nap",
+        "taskkit.noop",
+    ]
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "loud_app.py").write_text(APP)
     monkeypatch.setenv("TASKKIT_APP", "loud_app:kit")

@@ -166,7 +166,9 @@ def backwards(url: str, stop: threading.Event) -> None:
     center.close()
 
 
-def test_sql_01_d_sql_10_two_schedulers_and_four_workers_end_every_task_once_whatever_disturbs_them(center_url: str) -> None:
+def test_sql_01_d_sql_10_two_schedulers_and_four_workers_end_every_task_once_whatever_disturbs_them(
+    center_url: str,
+) -> None:
     """On MariaDB beside a session that provokes deadlocks; on SQLite in one file."""
     center, stop = TaskCenter(center_url), threading.Event()
     ids = center.intake.insert([new()] * 120)

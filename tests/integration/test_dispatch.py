@@ -40,7 +40,9 @@ def scan_all(center: TaskCenter, batch: int, seed: int) -> list[Batch]:
 
 
 @pytest.mark.parametrize("turn", [1, 2])
-def test_rule_03_sched_01_three_schedulers_dispatch_each_of_1000_due_tasks_once(center_url: str, turn: int) -> None:
+def test_rule_03_sched_01_three_schedulers_dispatch_each_of_1000_due_tasks_once(
+    center_url: str, turn: int
+) -> None:
     """At the same moment, each beginning at another page of the list."""
     nodes = [TaskCenter(center_url) for _ in range(3)]
     ids = nodes[0].intake.insert([new()] * 1000)
@@ -97,7 +99,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("who", CHANGES)
-def test_rule_01_sql_04_a_candidate_that_somebody_moved_meanwhile_is_not_claimed(center: TaskCenter, who: str) -> None:
+def test_rule_01_sql_04_a_candidate_that_somebody_moved_meanwhile_is_not_claimed(
+    center: TaskCenter, who: str
+) -> None:
     """The UPDATE re-checks everything the SELECT saw."""
     changed, kept = center.intake.insert([new(), new()])
     ids = center.dispatch.candidates("q", 5, 10)
@@ -109,7 +113,9 @@ def test_rule_01_sql_04_a_candidate_that_somebody_moved_meanwhile_is_not_claimed
     assert sql(center, "SELECT status, attempt, token FROM task_center WHERE id = :i", i=changed) == before
 
 
-def test_rule_01_a_scheduler_that_was_stopped_does_not_fire_tomorrows_occurrence_today(center_url: str) -> None:
+def test_rule_01_a_scheduler_that_was_stopped_does_not_fire_tomorrows_occurrence_today(
+    center_url: str,
+) -> None:
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     (task_id,) = center.intake.insert([periodic(clock.at, "0 13 * * *")])

@@ -121,7 +121,9 @@ def test_rule_20_an_occurrence_fires_with_its_first_attempt_and_its_lateness_is_
 
 
 @pytest.mark.parametrize("state", ["fired", "skipped", "missed"])
-def test_rule_20_guarantee_4_an_occurrence_that_is_settled_does_not_fire_again(center_url: str, state: str) -> None:
+def test_rule_20_guarantee_4_an_occurrence_that_is_settled_does_not_fire_again(
+    center_url: str, state: str
+) -> None:
     """Somebody set the row back by hand: the planner moves it on, and the scan does not turn on the spot."""
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)

@@ -86,7 +86,9 @@ def test_rule_01_a_scheduler_that_was_stopped_before_its_claim_does_not_fire_tom
     center.close()
 
 
-def test_rule_01_what_was_cancelled_held_or_moved_before_the_claim_is_not_dispatched(center: TaskCenter) -> None:
+def test_rule_01_what_was_cancelled_held_or_moved_before_the_claim_is_not_dispatched(
+    center: TaskCenter,
+) -> None:
     queue = MemoryQueue()
     a, b, c, d = center.intake.insert([new() for _ in range(4)])
 
@@ -102,7 +104,9 @@ def test_rule_01_what_was_cancelled_held_or_moved_before_the_claim_is_not_dispat
     ]  # fmt: skip
 
 
-def test_rule_04_a_refused_list_goes_back_one_in_doubt_stays_and_the_others_are_pushed(center: TaskCenter) -> None:
+def test_rule_04_a_refused_list_goes_back_one_in_doubt_stays_and_the_others_are_pushed(
+    center: TaskCenter,
+) -> None:
     """Only a definite refusal may be put back: what is in doubt may have arrived."""
     queue = Troubled(full=PushRefused("OOM"), slow=PushUnknown("no answer"))
     ids = center.intake.insert([new(queue=name) for name in ("full", "slow", "fine") for _ in range(3)])

@@ -16,7 +16,8 @@ from taskkit.center import TaskCenter
 from taskkit.center.joining import connection_of
 from taskkit.errors import InputError
 from taskkit.states import Status
-from tests.centers import at_once, in_status, instant, new, periodic, sql, task
+from tests.centers import Clock, at_once, in_status, instant, new, on_clock, periodic, sql, task
+from tests.servers import MariaDB
 
 pytest_plugins = ["tests.center_fixtures"]
 
@@ -72,8 +73,28 @@ def test_sql_06_an_instant_comes_back_to_the_microsecond_and_never_later(center:
     assert (found.plan_next_run_at, found.expires_at) == (at, at + timedelta(microseconds=1))
 
 
+def test_sql_06_a_task_of_now_is_due_at_once_where_the_server_rounds_fractions(
+    mariadb_center_url: str, mariadb: MariaDB
+) -> None:
+    """TIME_ROUND_FRACTIONAL rounds what a column cannot hold up to the next second, or to the next year."""
+    ((usual,),) = mariadb.admin("SELECT @@global.sql_mode")
+    mariadb.admin("SET GLOBAL sql_mode = 'STRICT_ALL_TABLES,TIME_ROUND_FRACTIONAL'")
+    clock = Clock(instant(2026, 12, 31, 23, 59, 59, 600000))
+    center = on_clock(mariadb_center_url, clock)
+    try:
+        given, own = center.intake.insert([new(plan_next_run_at=clock.at), new()])
+        assert [one.plan_next_run_at for one in center.read.tasks([given, own])] == [clock.at] * 2
+        clock.move(seconds=0.1)
+        assert center.dispatch.candidates("q", 5, 10) == [given, own]
+    finally:
+        center.close()
+        mariadb.admin(f"SET GLOBAL sql_mode = '{usual}'")
+
+
 @pytest.mark.parametrize("status", list(Status))
-def test_rule_22_a_key_of_a_live_task_gives_its_id_and_writes_nothing(center: TaskCenter, status: Status) -> None:
+def test_rule_22_a_key_of_a_live_task_gives_its_id_and_writes_nothing(
+    center: TaskCenter, status: Status
+) -> None:
     holder = in_status(center, status, unique_key="order 7")
     (task_id,) = center.intake.insert([new("other", unique_key="order 7")])
     rows = sql(center, "SELECT COUNT(*) FROM task_center")[0][0]
@@ -151,7 +172,9 @@ def test_rule_23_a_joined_task_exists_if_and_only_if_the_callers_transaction_com
     assert len(center.dispatch.candidates("q", 5, 10)) == (5 if kept else 0)
 
 
-def test_rule_23_a_session_can_be_joined_and_a_savepoint_taken_back(center: TaskCenter, callers: sa.Engine) -> None:
+def test_rule_23_a_session_can_be_joined_and_a_savepoint_taken_back(
+    center: TaskCenter, callers: sa.Engine
+) -> None:
     with Session(callers) as session:
         kept = center.intake.insert_joined(connection_of(session), [new("kept")])
         with session.begin_nested() as savepoint:

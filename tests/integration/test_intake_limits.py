@@ -122,7 +122,9 @@ def test_guarantee_8_a_payload_larger_than_a_packet_is_refused_by_name_before_it
     assert small_packets.intake.insert([new(payload='{"a": "%s"}' % ("x" * size))] * 3)
 
 
-def test_guarantee_8_sql_10_a_number_too_large_for_sqlite_is_refused_and_not_a_crash(center: TaskCenter) -> None:
+def test_guarantee_8_sql_10_a_number_too_large_for_sqlite_is_refused_and_not_a_crash(
+    center: TaskCenter,
+) -> None:
     assert center.read.tasks([2**63 - 1]) == []
     if center.database.sqlite:
         with pytest.raises(InputError, match="too large"):

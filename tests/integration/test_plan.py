@@ -143,7 +143,9 @@ def test_rule_21_a_planner_that_was_stopped_does_not_move_a_task_that_went_on_wi
     other.close()
 
 
-def test_rule_20_what_has_fired_stays_fired_whatever_is_settled_later(moving: TaskCenter, clock: Clock) -> None:
+def test_rule_20_what_has_fired_stays_fired_whatever_is_settled_later(
+    moving: TaskCenter, clock: Clock
+) -> None:
     (task_id,) = moving.intake.insert([periodic(NOON)])
     moving.plan.sweep()
     clock.move(minutes=1)
@@ -185,7 +187,9 @@ def test_an_edit_while_an_occurrence_is_late_does_not_hang_the_task(moving: Task
     assert task(moving, task_id).occurrence_at == instant(2026, 6, 2, 9)
 
 
-def test_rule_21_new_time_zone_data_plan_every_task_anew(moving: TaskCenter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_21_new_time_zone_data_plan_every_task_anew(
+    moving: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (task_id,) = moving.intake.insert([periodic(NOON)])
     moving.plan.sweep()
     before = sql(moving, "SELECT digest FROM task_schedule WHERE task_id = :i", i=task_id)

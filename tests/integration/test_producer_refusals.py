@@ -118,7 +118,9 @@ def test_guarantee_8_the_path_of_a_bad_value_is_told(kit: Taskkit) -> None:
 @pytest.mark.parametrize(
     "instant", [datetime(2040, 1, 1, tzinfo=UTC), datetime(2038, 1, 19, 3, 14, 8, tzinfo=UTC)]
 )
-def test_rule_24_guarantee_8_an_instant_the_database_cannot_hold_is_refused(kit: Taskkit, field: str, instant: datetime) -> None:
+def test_rule_24_guarantee_8_an_instant_the_database_cannot_hold_is_refused(
+    kit: Taskkit, field: str, instant: datetime
+) -> None:
     given: dict[str, Any] = {field: instant}
     if kit.center.database.sqlite:
         assert kit.producer.enqueue("x", **given)

@@ -13,7 +13,9 @@ from tests.processes import Stack
 pytest_plugins = ["tests.stacks"]
 
 
-def test_rule_13_follow_up_tasks_come_back_with_their_ids_and_carry_the_trace(stack: Stack, notes: Path) -> None:
+def test_rule_13_follow_up_tasks_come_back_with_their_ids_and_carry_the_trace(
+    stack: Stack, notes: Path
+) -> None:
     first = stack.home.enqueue("follow", {"path": str(notes)}, trace_id="the-trace")
     ids = stack.home.kit.result(first, timeout=20)
     assert len(ids) == 6
@@ -35,7 +37,9 @@ def test_rule_13_follow_up_tasks_come_back_with_their_ids_and_carry_the_trace(st
         ("follow_in_fork", ["by the handler", "forked"]),
     ],
 )
-def test_rule_13_a_task_is_enqueued_from_wherever_in_a_handler(stack: Stack, notes: Path, code: str, texts: list[str]) -> None:
+def test_rule_13_a_task_is_enqueued_from_wherever_in_a_handler(
+    stack: Stack, notes: Path, code: str, texts: list[str]
+) -> None:
     first = stack.home.enqueue(code, {"path": str(notes)}, max_retry=0)
     assert stack.home.wait(first).status is Status.SUCCESS
     written = [task for task in stack.home.kit.center.read.find(_marks()) if task.id > first]
@@ -79,7 +83,9 @@ def test_rule_13_guarantee_8_bad_input_raises_what_it_raises_outside(stack: Stac
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_rule_13_rule_23_in_a_transaction_of_the_handlers_own(stack: Stack, notes: Path, commit: bool) -> None:
+def test_rule_13_rule_23_in_a_transaction_of_the_handlers_own(
+    stack: Stack, notes: Path, commit: bool
+) -> None:
     first = stack.home.enqueue("joined", {"path": str(notes), "commit": commit})
     follower = stack.home.kit.result(first, timeout=20)
     known = stack.home.kit.center.read.tasks([follower])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +11,28 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from taskkit.center import TaskCenter
+from taskkit.center import TaskCenter, schema
 from taskkit.center.schema import HEAD
 from taskkit.errors import DatabaseUnavailable, SchemaError, StoreError
 from taskkit.states import Status
-from tests.centers import at_once, columns, in_child, in_status, new, plain_insert, sql, start, task
+from tests.centers import (
+    at_once,
+    columns,
+    in_child,
+    in_status,
+    new,
+    plain_insert,
+    sql,
+    start,
+    succeeded,
+    task,
+)
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.center_fixtures"]
+
+MIGRATIONS = Path(schema.__file__).parent / "migrations" / "versions"
+LATER_MIGRATIONS = sorted(path for path in MIGRATIONS.glob("[0-9]*.py") if not path.name.startswith("0001"))
 
 TABLES = {
     "task_center", "task_run", "task_worker", "task_occurrence", "task_sample", "task_schedule",
@@ -33,7 +48,7 @@ def bare(database_url: str) -> Iterator[TaskCenter]:
     center.close()
 
 
-def test_one_command_brings_up_the_schema_and_a_second_time_does_nothing(bare: TaskCenter) -> None:
+def test_rule_28_one_command_brings_up_the_schema_and_a_second_time_does_nothing(bare: TaskCenter) -> None:
     assert bare.schema_revision() is None
     with pytest.raises(SchemaError, match="run `taskkit db upgrade`"):
         bare.check_schema()
@@ -61,6 +76,32 @@ def keeps_its_revision_rules(center: TaskCenter) -> None:
     sql(center, "UPDATE task_schema SET version_num = :r", r=version(+1))
     center.check_schema()
     assert center.upgrade_schema() == (version(+1), version(+1))
+
+
+def test_rule_28_this_code_does_its_work_on_the_schema_of_the_next_version(bare: TaskCenter) -> None:
+    """A rolling upgrade: the new version has added its columns and tables, the old processes go on."""
+    bare.upgrade_schema()
+    sql(bare, "CREATE TABLE task_future (id INTEGER PRIMARY KEY)")
+    sql(bare, "ALTER TABLE task_center ADD COLUMN future_column VARCHAR(20) NOT NULL DEFAULT 'later'")
+    sql(bare, "UPDATE task_schema SET version_num = :r", r=version(+1))
+    bare.check_schema()
+    (claimed,) = start(bare, "host:1:a", new())
+    assert bare.worker_desk("host:1:a").finish([succeeded(claimed)]) == []
+    bare.plan.sweep()
+    assert task(bare, claimed.id).status == Status.SUCCESS
+    assert columns(bare, claimed.id, "future_column") == ("later",)
+
+
+@pytest.mark.parametrize("path", LATER_MIGRATIONS, ids=[path.stem for path in LATER_MIGRATIONS])
+def test_rule_28_a_migration_only_adds(path: Path) -> None:
+    """What it would take away, processes of the version before still use."""
+    (upgrade,) = [
+        node
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name == "upgrade"
+    ]
+    calls = {ast.unparse(node.func) for node in ast.walk(upgrade) if isinstance(node, ast.Call)}
+    assert not [call for call in calls if "drop" in call or "rename" in call or "alter" in call], calls
 
 
 def version(difference: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ from taskkit.center import TaskCenter
 from taskkit.model import Finish
 from taskkit.states import Move, Outcome, Status
 from taskkit.texts import TEXT_BYTES
+from taskkit.worker.perform import failure
 from tests.centers import (
     columns,
     failed,
@@ -106,7 +108,9 @@ def test_a_portion_of_large_results_fits_a_packet(small_packets: None, mariadb_c
     ["x" * 256, "x" * 65_536, "😀" * 16_384, "错" * 30_000, "\ud800 lone", "a\0b"],
     ids=["short", "ascii", "emoji", "chinese", "surrogate", "nul"],
 )
-def test_sql_05_an_error_of_any_length_and_alphabet_is_kept_as_far_as_it_fits(center: TaskCenter, text: str) -> None:
+def test_sql_05_an_error_of_any_length_and_alphabet_is_kept_as_far_as_it_fits(
+    center: TaskCenter, text: str
+) -> None:
     """And the retry counts, whatever the text."""
     (claimed,) = start(center, W1)
     desk = center.worker_desk(W1)
@@ -119,6 +123,37 @@ def test_sql_05_an_error_of_any_length_and_alphabet_is_kept_as_far_as_it_fits(ce
     assert (run.traceback or "")[:4] + (run.traceback or "")[-4:] == "HEADTAIL"
     if len(text.encode("utf-8", "replace")) < TEXT_BYTES:
         assert found.last_result == text.replace("\ud800", "\\ud800")
+
+
+def deep(n: int) -> None:
+    if n:
+        deep(n - 1)
+    raise ValueError("错" * 30_000)
+
+
+def test_sql_05_of_a_traceback_of_2000_frames_head_and_tail_are_kept(
+    center: TaskCenter,
+) -> None:
+    """With a message of 90,000 bytes; it is written as any other, and the retry counts."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(4000)
+    try:
+        with pytest.raises(ValueError, match="错") as raised:
+            deep(2000)
+    finally:
+        sys.setrecursionlimit(limit)
+    ended = failure(raised.value)
+    (claimed,) = start(center, W1)
+    assert (
+        center.worker_desk(W1).finish([failed(claimed, error=ended.error, traceback=ended.traceback)]) == []
+    )
+    (run,), found = center.read.runs([claimed.id]), task(center, claimed.id)
+    assert (found.status, found.retry_count) == (Status.FAILED, 1)
+    for kept in (run.traceback or "", run.error or "", found.last_result or ""):
+        assert 0 < len(kept.encode()) <= TEXT_BYTES
+        assert "\ufffd" not in kept
+    assert (run.traceback or "").startswith("Traceback (most recent call last)")
+    assert (run.traceback or "").rstrip().endswith("错")
 
 
 @pytest.mark.parametrize("delay", [float("inf"), float("nan"), 1e18, -5.0, 0.0])

@@ -120,7 +120,9 @@ def test_a_late_end_among_others_does_not_stop_them(center: TaskCenter) -> None:
     assert len((run.error or "").encode()) <= TEXT_BYTES
 
 
-def test_rule_11_guarantee_2_an_end_is_refused_to_anyone_who_does_not_hold_the_task(center: TaskCenter) -> None:
+def test_rule_11_guarantee_2_an_end_is_refused_to_anyone_who_does_not_hold_the_task(
+    center: TaskCenter,
+) -> None:
     (claimed,) = start(center, W1)
     other = center.worker_desk(W2).finish([succeeded(claimed)])
     wrong = center.worker_desk(W1).finish([succeeded(replace(claimed, attempt=2))])

@@ -125,7 +125,9 @@ def test_a_periodic_task_that_ends_stands_for_its_next_occurrence(center_url: st
     center.close()
 
 
-def test_sched_10_c_fire_times_that_pass_while_it_runs_are_skipped_and_the_grid_stays(center_url: str) -> None:
+def test_sched_10_c_fire_times_that_pass_while_it_runs_are_skipped_and_the_grid_stays(
+    center_url: str,
+) -> None:
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     claimed = periodic_run(center, clock)

@@ -109,7 +109,7 @@ DEADLY = {"os_exit_0", "os_exit_7", "segfault", "killed"}
 
 
 @pytest.mark.parametrize("code", ["odd", "odd_async"])
-def test_every_odd_end_of_a_handler_has_an_answer(stack: Stack, code: str) -> None:
+def test_guarantee_6_sql_05_every_odd_end_of_a_handler_has_an_answer(stack: Stack, code: str) -> None:
     pid, ends = stack.worker.pid, {how: ODD[how] for how in ODD if code == "odd" or how not in DEADLY}
     ids = stack.home.enqueue_many(code, [{"how": how} for how in ends])
     after = stack.home.enqueue("echo", {"value": "still here"}, priority=9)

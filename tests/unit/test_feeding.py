@@ -293,7 +293,9 @@ def test_rule_19_a_task_lost_twice_with_its_worker_waits_for_the_others_and_runs
     waiting = two.place(poison, *neighbours)
     assert waiting == [poison, *neighbours]
     assert two.room() == 0, "nothing more is taken meanwhile"
-    assert two.feeder.excess(waiting, two.slots) == {task.id for task in neighbours}, "others may run elsewhere"
+    assert two.feeder.excess(waiting, two.slots) == {task.id for task in neighbours}, (
+        "others may run elsewhere"
+    )
     two.end(two.slots[0])
     assert two.place(poison) == [poison], "the other child still runs one"
     two.end(two.slots[1])

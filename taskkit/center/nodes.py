@@ -96,6 +96,10 @@ class NodeDesk:
         }
         return self._write(sql.SCHEDULER_BEAT, parameters) == 1
 
+    def touch_scheduler(self, scheduler_id: str) -> None:
+        """A scheduler shows that it can write, between two of its heartbeats."""
+        self._write(sql.SCHEDULER_TOUCH, {"scheduler_id": scheduler_id})
+
     def leave_scheduler(self, scheduler_id: str) -> None:
         """A scheduler has stopped in order."""
         self._write(sql.SCHEDULER_OUT, {"scheduler_id": scheduler_id})

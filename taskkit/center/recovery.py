@@ -18,6 +18,7 @@ from taskkit.states import Move, Outcome, Status, sources, target
 
 MOST_SUSPECTS = 20_000
 PORTION = 200
+RUNG_PORTION = 1000
 RUNG_FOR = sorted(int(s) for s in sources(Move.RING_AGAIN))
 CLAIMED_FIELDS = Claimed.__dataclass_fields__
 
@@ -33,10 +34,11 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A worker that has not signed off: how often it has beaten, and whether it is declared dead."""
+    """A worker that has not signed off: how often it has beaten, how long ago, and whether it is declared dead."""
 
     worker_id: str
     heartbeat_count: int
+    age_s: float
     lost: bool
 
 
@@ -90,14 +92,14 @@ class RecoveryDesk:
         """Make these attempts' tasks due again, where they still wait for a claim; each gets a run row, *lost*."""
         lists = {suspect.task_id: suspect for suspect in suspects}
         count = 0
-        for ids in _portions(sorted(lists)):
+        for ids in _portions(sorted(lists), RUNG_PORTION):
             count += self._twice(lambda c, ids=ids: self._ring_again(c, ids, lists))  # type: ignore[misc]
         return count
 
     def watched(self) -> list[Watched]:
         """All workers that have not signed off."""
         rows = self._rows(sql.WATCHED, {})
-        return [Watched(row.worker_id, row.heartbeat_count, bool(row.lost)) for row in rows]
+        return [Watched(r.worker_id, r.heartbeat_count, float(r.age_s), bool(r.lost)) for r in rows]
 
     def declare_dead(self, worker: Watched) -> bool:
         """Write down that a worker is dead; False when it has beaten meanwhile."""
@@ -189,5 +191,5 @@ def _message_gone(task: Claimed, name: ListName) -> Finish:
     return Finish(task, Outcome.LOST, Move.RING_AGAIN, task.retry_count, error=error)
 
 
-def _portions(ids: list[int]) -> list[list[int]]:
-    return [ids[start : start + PORTION] for start in range(0, len(ids), PORTION)]
+def _portions(ids: list[int], size: int) -> list[list[int]]:
+    return [ids[start : start + size] for start in range(0, len(ids), size)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -14,20 +14,24 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Absences(Generic[K]):
-    """Messages that were not in their lists: lost when they are still absent ``patience`` seconds later."""
+    """Messages that were not in their lists: lost when they are still absent ``patience`` seconds later.
+
+    A pass may take long, so it is given with its begin and its end: an absence counts from the end of the pass that
+    saw it first to the begin of the one that sees it again, and a gap is what lies between two passes.
+    """
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
         self._since: dict[K, float] = {}
         self._looked = float("-inf")
 
-    def look(self, now: float, absent: Iterable[K]) -> list[K]:
-        """Note what is absent at the monotonic second ``now``, and return what has been so for long enough."""
-        if now - self._looked > LONGEST_GAP:
+    def look(self, begun: float, absent: Iterable[K], ended: float) -> list[K]:
+        """Note what is absent by a pass between two monotonic seconds; return what has been so for long enough."""
+        if begun - self._looked > LONGEST_GAP:
             self._since.clear()
-        self._looked = now
-        self._since = {key: self._since.get(key, now) for key in absent}
-        return [key for key, since in self._since.items() if now - since >= self.patience]
+        self._looked = ended
+        self._since = {key: self._since.get(key, ended) for key in absent}
+        return [key for key, since in self._since.items() if begun - since >= self.patience]
 
     def forget(self) -> None:
         """SQL or the broker could not be reached: what was seen before proves nothing."""
@@ -52,24 +56,36 @@ class Deaths:
 
 
 class Heartbeats:
-    """Counters of heartbeats: a worker is dead when its own stood still for ``patience`` seconds in three looks."""
+    """Counters of heartbeats: a worker is dead when its own stood still for ``patience`` seconds in three looks.
+
+    Where more than half of those that lived at the time fell silent together, within ``patience`` seconds of each
+    other, they are waited for as long again: then the database or the network is the likelier cause.
+    """
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
         self._sights: dict[str, Sight] = {}
         self._looked = float("-inf")
 
-    def look(self, now: float, counts: Mapping[str, int]) -> Deaths:
-        """Take in the counters at the monotonic second ``now``; the caller has just committed a write of its own."""
+    def look(self, now: float, counts: Mapping[str, int], ages: Mapping[str, float]) -> Deaths:
+        """Take in the counters at the monotonic second ``now``, and the ages of the heartbeats by the database's clock.
+
+        The caller has just committed a write of its own.
+        """
         if now - self._looked > LONGEST_GAP:
             self._sights.clear()
         self._looked = now
         self._sights = {worker: self._seen(worker, count, now) for worker, count in counts.items()}
-        dead = self._still(now, self.patience)
-        if 2 * len(dead) <= len(counts):
-            return Deaths(dead)
-        long_dead = self._still(now, 2 * self.patience)
-        return Deaths(long_dead, [worker for worker in dead if worker not in long_dead])
+        still = self._still(now, self.patience)
+        long_still = set(self._still(now, 2 * self.patience))
+        doubted = [one for one in still if one not in long_still and self._together(one, still, ages)]
+        return Deaths([one for one in still if one not in doubted], doubted)
+
+    def _together(self, one: str, still: Sequence[str], ages: Mapping[str, float]) -> bool:
+        """Whether more than half of those that lived when this one fell silent did so with it."""
+        fell = [other for other in still if abs(ages[other] - ages[one]) <= self.patience]
+        lived = [other for other in ages if ages[other] <= ages[one] + self.patience]
+        return 2 * len(fell) > len(lived)
 
     def _seen(self, worker: str, count: int, now: float) -> Sight:
         known = self._sights.get(worker)

@@ -43,7 +43,8 @@ class MessageRecovery:
     def look(self) -> int:
         """One pass: note what is absent, ring again for what has been so long enough; returns for how many."""
         try:
-            lost = self._absences.look(monotonic(), self._absent())
+            begun = monotonic()
+            lost = self._absences.look(begun, self._absent(), monotonic())
             count = self.center.recovery.ring_again(lost) if lost else 0
         except StoreError:
             self._absences.forget()
@@ -75,7 +76,10 @@ class MessageRecovery:
 
 
 class WorkerRecovery:
-    """A tick that takes the running tasks of workers that are gone; works while the broker is away."""
+    """A tick that takes the running tasks of workers that are gone; works while the broker is away.
+
+    Every scheduler looks, so that the proof does not die with one of them; who has the lease acts.
+    """
 
     def __init__(self, center: TaskCenter, scheduler_id: str, settings: Scheduler) -> None:
         self.center, self.id, self.settings = center, scheduler_id, settings
@@ -86,15 +90,17 @@ class WorkerRecovery:
         self.lost = 0
 
     def tick(self) -> float:
-        """One look at all workers, if this scheduler has the lease; returns the seconds to rest.
+        """One look at all workers; returns the seconds to rest.
 
-        Taking the lease is the write that shows this observer to be healthy.
+        Taking the lease, or touching its own row, is the write that shows this observer to be healthy.
         """
-        if self.center.nodes.take_lease("deaths", self.id, LEASE_SECONDS):
-            self.look()
+        acting = self.center.nodes.take_lease("deaths", self.id, LEASE_SECONDS)
+        if not acting:
+            self.center.nodes.touch_scheduler(self.id)
+        self.look(acting=acting)
         return self.settings.recover_every_s
 
-    def look(self) -> None:
+    def look(self, *, acting: bool = True) -> None:
         """Declare dead whose heartbeat stood still, take what dead and vanished workers hold, alarm what hangs on."""
         holders = {holder.worker_id: holder for holder in self.center.recovery.holders()}
         woken = {h.worker_id for h in holders.values() if h.held > h.orphaned}
@@ -102,8 +108,12 @@ class WorkerRecovery:
             w.worker_id: w for w in self.center.recovery.watched() if not w.lost or w.worker_id in woken
         }
         deaths = self._heartbeats.look(
-            monotonic(), {w.worker_id: w.heartbeat_count for w in watched.values()}
+            monotonic(),
+            {w.worker_id: w.heartbeat_count for w in watched.values()},
+            {w.worker_id: w.age_s for w in watched.values()},
         )
+        if not acting:
+            return
         self._doubt(deaths.doubted, len(watched))
         dead = [worker for worker in deaths.dead if self._declare_dead(watched[worker])]
         gone = [holder.worker_id for holder in holders.values() if holder.orphaned]

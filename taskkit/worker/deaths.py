@@ -31,8 +31,8 @@ class Deaths:
             if verdict is not None:
                 self.ends.by_verdict(slot, given, verdict)
             elif given not in begun:
-                self.pool.put_first([given.task])
                 slot.settle(seq)
+                self.pool.put_first([given.task])
             elif len(begun) == 1 and not slot.verdicts:
                 self._blame(slot, given, said)
             else:

@@ -236,9 +236,9 @@ def test_guarantee_1_acceptance_4_a_killed_workers_tasks_run_again_and_succeed(
     doomed = home.worker("--queue", "nap", "--processes", "8")
     ids = home.enqueue_many("nap", [{"seconds": 2, "path": str(notes)}] * 8)
     wait_until(lambda: notes.read_text().count("begun") == 8, 30)
-    home.worker("--queue", "nap", "--processes", "8")
     doomed.kill()
     killed = time.monotonic()
+    home.worker("--queue", "nap", "--processes", "8")
     home.wait_all(ids, Status.SUCCESS, seconds=30)
     assert time.monotonic() - killed < 30
     assert outcomes(home, ids) == {"lost": 8, "success": 8}
@@ -251,12 +251,12 @@ def test_guarantee_2_work_02_a_stopped_worker_is_fenced_and_says_so(
     home = anywhere
     home.scheduler()
     stopped = home.worker("--queue", "nap", "--processes", "1")
-    (task_id,) = home.enqueue_many("nap", [{"seconds": 0.5, "path": str(notes)}])
+    (task_id,) = home.enqueue_many("nap", [{"seconds": 1, "path": str(notes)}])
     wait_until(lambda: "begun" in notes.read_text(), 30)
-    other = home.worker("--queue", "nap", "--processes", "1")
     family = [stopped.pid, *(process.pid for process in stopped.family())]
     for pid in family:
         os.kill(pid, signal.SIGSTOP)
+    other = home.worker("--queue", "nap", "--processes", "1")
     home.wait(task_id, Status.SUCCESS, seconds=60)
     for pid in family:
         os.kill(pid, signal.SIGCONT)

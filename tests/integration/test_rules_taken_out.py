@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
@@ -14,7 +14,9 @@ from taskkit.errors import PushUnknown, StoreError
 from taskkit.model import ListName, Message
 from taskkit.queues import MemoryQueue
 from taskkit.scheduler import dispatcher as module
+from taskkit.scheduler import proofs
 from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.scheduler.proofs import Absences
 from taskkit.settings import Scheduler
 from taskkit.states import Status
 from tests.centers import (
@@ -30,6 +32,7 @@ from tests.centers import (
     succeeded,
     task,
 )
+from tests.integration.test_recovery import LIST, Case, beat
 
 pytest_plugins = ["tests.center_fixtures"]
 W1, W2 = "host-1:11:aaaa", "host-2:22:bbbb"
@@ -149,3 +152,56 @@ def test_rule_11_an_end_is_taken_only_from_who_holds_the_task(
     late = center.worker_desk(W2).finish([failed(claimed)])
     assert len(late) == (0 if taken_out else 1)
     assert task(center, claimed.id).status is (Status.FAILED if taken_out else Status.RUNNING)
+
+
+@pytest.fixture
+def case(center_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
+    found = Case(center_url, monkeypatch)
+    yield found
+    found.center.close()
+
+
+@in_force
+def test_rule_16_guarantee_3_age_alone_proves_nothing(
+    case: Case, monkeypatch: pytest.MonkeyPatch, taken_out: bool
+) -> None:
+    """Without a look into the list, whatever waits for longer than a lost message is pushed again: twice as many."""
+    if taken_out:
+        monkeypatch.setattr(case.messages, "_missing", lambda suspects, _name: list(suspects))
+    case.ids(20)
+    case.scan()
+    case.pass_by(30)
+    case.scan()
+    assert case.queue.depth([LIST]) == {LIST: 40 if taken_out else 20}
+
+
+@in_force
+def test_rule_16_one_look_proves_nothing(
+    case: Case, monkeypatch: pytest.MonkeyPatch, taken_out: bool
+) -> None:
+    """Between a worker's pull and its claim, a message is in no list; its task would be started a second time."""
+    if taken_out:
+        monkeypatch.setattr(Absences, "look", lambda _self, _now, absent, *_: list(absent))
+    case.ids()
+    case.scan()
+    case.pass_by(12)
+    in_hands = [message for _, message in case.queue.pull(["q"], 1, 0).messages]
+    case.pass_by(2)
+    won = case.center.worker_desk("host:1:w").claim(in_hands).won
+    assert len(won) == (0 if taken_out else 1)
+
+
+@in_force
+def test_rule_17_guarantee_2_after_a_gap_between_looks_everything_begins_anew(
+    case: Case, monkeypatch: pytest.MonkeyPatch, taken_out: bool
+) -> None:
+    """While SQL was away nobody could beat: the first who looks would take the tasks of those who come back late."""
+    if taken_out:
+        monkeypatch.setattr(proofs, "LONGEST_GAP", float("inf"))
+    for worker in ("host:1:a", "host:1:b", "host:1:c"):
+        case.center.nodes.enter_worker(beat(worker))
+    (claimed,) = start(case.center, "host:1:a")
+    case.pass_by(4, alive="host:1:a host:1:b host:1:c")
+    case.clock.move(seconds=300)
+    case.pass_by(6, alive="host:1:b host:1:c")
+    assert case.statuses([claimed.id]) == [Status.PENDING if taken_out else Status.RUNNING]

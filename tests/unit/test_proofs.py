@@ -6,7 +6,7 @@ from taskkit.scheduler.proofs import Absences, Deaths, Heartbeats
 
 
 def looks(absences: Absences[str], *passes: tuple[float, str]) -> list[list[str]]:
-    return [sorted(absences.look(now, absent.split())) for now, absent in passes]
+    return [sorted(absences.look(now, absent.split(), now)) for now, absent in passes]
 
 
 def test_rule_16_a_message_is_lost_when_it_was_absent_twice_far_enough_apart() -> None:
@@ -23,47 +23,71 @@ def test_rule_16_a_gap_or_an_outage_between_two_looks_proves_nothing() -> None:
     assert looks(absences, (32, "a"), (36, "a"), (40, "a"), (42, "a")) == [[], [], [], ["a"]]
 
 
-def deaths(beats: Heartbeats, *passes: tuple[float, dict[str, int]]) -> list[Deaths]:
-    return [beats.look(now, counts) for now, counts in passes]
+def test_rule_16_long_passes_prove_as_well_as_short_ones() -> None:
+    absences: Absences[str] = Absences(10)
+    passes = [absences.look(at, ["a"], at + 8) for at in (0.0, 10.0, 20.0)]
+    assert passes == [[], [], ["a"]], "absent since 8, the end of the first pass"
+    assert absences.look(34, ["a"], 35) == [], "6 s after the end of the last one"
+
+
+class Watch:
+    """An observer: looks at counters, and takes the age of a heartbeat from when its counter last changed."""
+
+    def __init__(self, patience: float) -> None:
+        self.beats = Heartbeats(patience)
+        self.changed: dict[str, tuple[int, float]] = {}
+
+    def look(self, now: float, counts: dict[str, int]) -> Deaths:
+        for worker, count in counts.items():
+            if self.changed.get(worker, (None, 0.0))[0] != count:
+                self.changed[worker] = (count, now)
+        return self.beats.look(now, counts, {worker: now - self.changed[worker][1] for worker in counts})
 
 
 def test_rule_17_a_worker_is_dead_when_its_counter_stood_still_in_three_looks_and_15_seconds() -> None:
-    beats = Heartbeats(15)
-    found = deaths(beats, *((at, {"w": 7, "x": int(at), "y": int(at)}) for at in (0.0, 4.0, 8.0, 12.0, 14.9)))
-    assert found == [Deaths()] * 5
-    assert beats.look(15, {"w": 7, "x": 99, "y": 99}) == Deaths(["w"])
+    watch = Watch(15)
+    for at in (0.0, 4.0, 8.0, 12.0, 14.9):
+        assert watch.look(at, {"w": 7, "x": int(at), "y": int(at)}) == Deaths()
+    assert watch.look(15, {"w": 7, "x": 99, "y": 99}) == Deaths(["w"])
 
 
 def test_rule_17_two_looks_are_not_enough_however_far_apart() -> None:
-    beats = Heartbeats(1)
-    assert deaths(beats, (0, {"w": 7, "x": 1, "y": 1}), (4, {"w": 7, "x": 2, "y": 2})) == [Deaths()] * 2
-    assert beats.look(5, {"w": 7, "x": 3, "y": 3}) == Deaths(["w"])
+    watch = Watch(1)
+    assert watch.look(0, {"w": 7, "x": 1, "y": 1}) == watch.look(4, {"w": 7, "x": 2, "y": 2}) == Deaths()
+    assert watch.look(5, {"w": 7, "x": 3, "y": 3}) == Deaths(["w"])
 
 
 def test_rule_17_after_a_gap_between_looks_everything_begins_anew() -> None:
-    beats = Heartbeats(15)
+    watch = Watch(15)
     still = {"w": 7, "x": 7}
-    assert deaths(beats, (0, still), (4, still), (60, still), (64, still)) == [Deaths()] * 4
-    found = deaths(beats, (68, still), (72, still), (74, still))
-    assert found == [Deaths()] * 3
+    assert [watch.look(at, still) for at in (0, 4, 60, 64, 68, 72, 74)] == [Deaths()] * 7
 
 
 def test_rule_17_a_beat_in_between_saves_a_worker() -> None:
-    beats = Heartbeats(8)
-    found = [
-        beats.look(at, {"w": count, "x": int(at)}) for at, count in ((0, 7), (4, 7), (7, 8), (11, 8), (14, 8))
-    ]
-    assert found == [Deaths()] * 5
-    assert beats.look(15, {"w": 8, "x": 99}) == Deaths(["w"])
+    watch = Watch(8)
+    for at, count in ((0, 7), (4, 7), (7, 8), (11, 8), (14, 8)):
+        assert watch.look(at, {"w": count, "x": at}) == Deaths()
+    assert watch.look(15, {"w": 8, "x": 99}) == Deaths(["w"])
 
 
 def test_rule_17_more_than_half_at_once_wait_one_more_period_and_are_doubted() -> None:
-    beats = Heartbeats(4)
-    still = {"a": 1, "b": 1}
-    looked = [beats.look(at, {**still, "c": at}) for at in range(0, 9, 2)]
+    watch = Watch(4)
+    looked = [watch.look(at, {"a": 1, "b": 1, "c": at}) for at in range(0, 9, 2)]
     assert looked == [Deaths(), Deaths(), Deaths([], ["a", "b"]), Deaths([], ["a", "b"]), Deaths(["a", "b"])]
 
 
 def test_rule_17_half_of_them_do_not_wait_longer() -> None:
+    watch = Watch(4)
+    assert [watch.look(at, {"a": 1, "b": at}) for at in range(0, 5, 2)] == [Deaths(), Deaths(), Deaths(["a"])]
+
+
+def test_rule_17_deaths_one_after_the_other_do_not_add_up_to_one_at_once() -> None:
+    """Killed and replaced again and again, while nobody could look: the old ones are no part of the present."""
     beats = Heartbeats(4)
-    assert [beats.look(at, {"a": 1, "b": at}) for at in range(0, 5, 2)] == [Deaths(), Deaths(), Deaths(["a"])]
+    counts = {"a": 1, "b": 1, "c": 1, "d": 1}
+    ages = {"a": 300.0, "b": 200.0, "c": 100.0, "d": 0.0}
+    looked = [
+        beats.look(at, counts | {"d": at}, {w: age + at * (w != "d") for w, age in ages.items()})
+        for at in (0, 2, 4)
+    ]
+    assert looked[-1] == Deaths(["a", "b", "c"])

@@ -40,6 +40,10 @@ UPDATE task_scheduler SET
 WHERE scheduler_id = :scheduler_id
 """
 
+SCHEDULER_TOUCH = """
+UPDATE task_scheduler SET heartbeat_at = {now} WHERE scheduler_id = :scheduler_id
+"""
+
 SCHEDULER_OUT = """
 UPDATE task_scheduler SET stopped_at = {now}, heartbeat_at = {now} WHERE scheduler_id = :scheduler_id
 """

@@ -29,7 +29,8 @@ WHERE id IN :ids AND status IN :statuses
 """
 
 WATCHED = """
-SELECT worker_id, heartbeat_count, CASE WHEN lost_at >= heartbeat_at THEN 1 ELSE 0 END AS lost
+SELECT worker_id, heartbeat_count, {age(heartbeat_at)} AS age_s,
+  CASE WHEN lost_at >= heartbeat_at THEN 1 ELSE 0 END AS lost
 FROM task_worker WHERE stopped_at IS NULL
 """
 

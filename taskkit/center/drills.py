@@ -26,7 +26,7 @@ class DrillDesk:
     def cut(self, ports: Collection[int]) -> int:
         """Kill our own user's connections that come from these local ports; returns how many."""
         rows = self.database.read(lambda c: c.execute(self.database.text(sql.OWN_CONNECTIONS)).all())
-        ids = [row[0] for row in rows if int(str(row[1]).rpartition(":")[2] or 0) in ports]
+        ids = [row[0] for row in rows if _port(row[1]) in ports]
         return sum(self._kill(number) for number in ids)
 
     def _kill(self, number: int) -> bool:
@@ -45,3 +45,9 @@ class DrillDesk:
             time.sleep(seconds)
 
         self.database.write(wait)
+
+
+def _port(host: object) -> int | None:
+    """The port of ``host:port`` in a list of connections; one by a unix socket is from ``localhost`` and has none."""
+    _, colon, port = str(host).rpartition(":")
+    return int(port) if colon and port.isdecimal() else None

@@ -15,6 +15,7 @@ from taskkit.center.statements import facts as sql
 from taskkit.clock import monotonic, utc_now
 from taskkit.errors import SchemaError, StoreError
 
+OUR_TABLES = sql.OUR_TABLES
 LOOKS = 3
 """How often the time is asked for; the quickest answer counts, which is the one that says most about the clock."""
 
@@ -103,7 +104,8 @@ def _sqlite(database: Database) -> dict[str, Any]:
 
 def _server(database: Database) -> dict[str, Any]:
     settings = {str(name).lower(): str(value) for name, value in _asked(database, sql.VARIABLES) or ()}
-    tables = _asked(database, sql.TABLES) or ()
+    # compared exactly: the server may take task_Run for task_run
+    tables = [row for row in _asked(database, sql.TABLES) or () if row.name in OUR_TABLES]
     indexes = _asked(database, sql.INDEXES)
     name = str(database.url.database or "")
     connected = _asked(database, sql.CONNECTED)

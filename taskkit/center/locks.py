@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from taskkit.center.database import Database
 from taskkit.center.joining import connection_of, foreign_dialect
+from taskkit.center.statements import facts
 from taskkit.center.statements import locks as sql
 from taskkit.errors import CommitUnknown, InputError
 from taskkit.names import check_name
@@ -99,15 +100,20 @@ def once(given: Any, key: str) -> bool:
 
 def _refuse_autocommit(connection: Connection) -> None:
     """A connection that commits each statement by itself cannot take the key back with the effect."""
-    connection.exec_driver_sql(
-        "SELECT 1"
-    )  # SQLAlchemy begins now, by a recipe of the caller's where there is one
-    driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == "sqlite":
-        commits = getattr(driver, "isolation_level", "") is None and not driver.in_transaction
-    else:
-        commits = getattr(driver, "get_autocommit", bool)()
-    if commits:
+    if _commits(connection):
         raise InputError(
             "connection", "is in AUTOCOMMIT: begin a transaction, so that a rollback takes the key back"
         )
+
+
+def _commits(connection: Connection) -> bool:
+    """Asked after a first statement: SQLAlchemy has begun by then, by a recipe of the caller's where there is one."""
+    if connection.dialect.name != "sqlite":  # the server knows, whatever the driver tells
+        return bool(int(connection.exec_driver_sql(facts.AUTOCOMMIT).scalar_one()))
+    connection.exec_driver_sql(facts.NOTHING).all()
+    driver: Any = connection.connection.driver_connection
+    mode = getattr(
+        driver, "autocommit", None
+    )  # from Python 3.12 on; anything but True and False is as before
+    legacy = not isinstance(mode, bool) and getattr(driver, "isolation_level", "") is None
+    return (mode is True or legacy) and not driver.in_transaction

@@ -96,9 +96,9 @@ class NodeDesk:
         }
         return self._write(sql.SCHEDULER_BEAT, parameters) == 1
 
-    def touch_scheduler(self, scheduler_id: str) -> None:
-        """A scheduler shows that it can write, between two of its heartbeats."""
-        self._write(sql.SCHEDULER_TOUCH, {"scheduler_id": scheduler_id})
+    def touch_scheduler(self, scheduler_id: str) -> bool:
+        """A scheduler shows that it can write, which is no heartbeat; False when its row is gone."""
+        return self._write(sql.SCHEDULER_TOUCH, {"scheduler_id": scheduler_id}) == 1
 
     def leave_scheduler(self, scheduler_id: str) -> None:
         """A scheduler has stopped in order."""

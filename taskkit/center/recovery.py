@@ -119,8 +119,8 @@ class RecoveryDesk:
         ``judge`` gets the attempt with its ``lost_count`` before this loss; it must decide alike when asked again.
         """
         parameters = {"status": int(Status.RUNNING), "worker": worker_id, "n": PORTION}
-        ids = [row.id for row in self._rows(sql.ORPHANS, parameters)]
-        return self._twice(lambda c: self._lose(c, ids, worker_id, judge)) if ids else []
+        orphans = {row.id: row.attempt for row in self._rows(sql.ORPHANS, parameters)}
+        return self._twice(lambda c: self._lose(c, orphans, worker_id, judge)) if orphans else []
 
     def overdue(self, margin: float, limit: int = 20) -> list[Overdue]:
         """Running tasks that are ``margin`` seconds past their time limit."""
@@ -147,10 +147,15 @@ class RecoveryDesk:
         return len(rows)
 
     def _lose(
-        self, connection: Connection, ids: list[int], worker_id: str, judge: Callable[[Claimed], Finish]
+        self,
+        connection: Connection,
+        orphans: dict[int, int],
+        worker_id: str,
+        judge: Callable[[Claimed], Finish],
     ) -> list[Finish]:
-        parameters = {"ids": ids, "status": int(Status.RUNNING), "worker": worker_id}
-        rows = connection.execute(self.database.text(sql.LOCK_ORPHANS), parameters).all()
+        parameters = {"ids": sorted(orphans), "status": int(Status.RUNNING), "worker": worker_id}
+        found = connection.execute(self.database.text(sql.LOCK_ORPHANS), parameters).all()
+        rows = [row for row in found if row.attempt == orphans[row.id]]
         ends = [judge(self._claimed(row)) for row in rows]
         if ends:
             held = {(row.id, row.attempt): row for row in rows}

@@ -16,7 +16,7 @@ from taskkit.errors import LockError, LockLost, OnceRunning, StoreError
 from taskkit.names import check_name, check_seconds
 
 log = logging.getLogger("taskkit.coordination")
-RUNNING, DONE = "running:", "done"
+RUNNING, DONE = "running:", "done:"
 LONGEST_KEEP = 366 * 86_400.0
 PAUSE = 0.1
 MARKS, MARK_PAUSE = 3, 0.2
@@ -97,7 +97,7 @@ class Once:
         if taken:
             self._running = _Running(tokens, self.key, key, token, self._life, since)
             return True
-        return tokens.read(key) == DONE
+        return (tokens.read(key) or "").startswith(DONE)
 
 
 class _Running:
@@ -105,6 +105,7 @@ class _Running:
 
     def __init__(self, tokens: Tokens, title: str, key: bytes, token: str, life: float, since: float) -> None:
         self.tokens, self.title, self.key, self.token = tokens, title, key, token
+        self.done = DONE + token.removeprefix(RUNNING)
         self.tenure = Tenure(f"once {title}", life, since, lambda: tokens.swap(key, token, token, life))
 
     def fail(self) -> None:
@@ -131,5 +132,12 @@ class _Running:
             raise LockLost(f"once {self.title} was lost: somebody else began it as well")
 
     def _mark(self, keep: float) -> bool:
-        """From running to done; also where nothing is there any more and nobody else has begun."""
-        return self.tokens.swap(self.key, self.token, DONE, keep) or self.tokens.take(self.key, DONE, keep)
+        """From running to done; also where nothing is there any more and nobody else has begun.
+
+        Tried again after a lost reply, it finds what it wrote itself, which names us and nobody else.
+        """
+        return (
+            self.tokens.swap(self.key, self.token, self.done, keep)
+            or self.tokens.take(self.key, self.done, keep)
+            or self.tokens.read(self.key) == self.done
+        )

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taskkit.center.facts import SqlFacts
+from taskkit.center.facts import OUR_TABLES, SqlFacts
 from taskkit.center.grants import ALL, Grants
-from taskkit.health.findings import Finding, error, note, ok
+from taskkit.health.findings import Finding, error, note, ok, untold
 
 ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
-TABLES = (
-    "task_center task_run task_occurrence task_schedule task_worker task_scheduler task_sample task_lease task_action "
-    "task_installation task_schema task_lock task_once"
-).split()
 TOO_MUCH = frozenset({ALL, "SUPER", "SHUTDOWN", "FILE", "CREATE USER"})
 
 
 def judge_grants(sql: SqlFacts) -> Iterator[Finding]:
     """Findings about the account; none on SQLite, where the file's owner decides."""
     if sql.grants is None:
+        if sql.product != "sqlite":
+            yield untold("sql.grants", "what this account may do (SHOW GRANTS)")
         return
     yield _rows(sql, sql.grants)
     yield _process(sql, sql.grants)
@@ -32,7 +30,7 @@ def judge_grants(sql: SqlFacts) -> Iterator[Finding]:
 
 
 def _rows(sql: SqlFacts, grants: Grants) -> Finding:
-    tables = sorted({*TABLES, *sql.engines})
+    tables = sorted(OUR_TABLES)
     lacking = {p: [t for t in tables if not grants.has(p, t)] for p in ROWS}
     missing = [privilege for privilege, where in lacking.items() if where]
     if not missing:

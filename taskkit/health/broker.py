@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskkit.health.facts import BrokerFacts
-from taskkit.health.findings import Finding, error, note, ok, size, version_of, warning
+from taskkit.health.findings import Finding, error, note, ok, size, untold, version_of, warning
 
 LEAST = (6, 2)
 SLOW_MS, VERY_SLOW_MS = 20.0, 200.0
@@ -33,7 +33,9 @@ def judge_broker(broker: BrokerFacts) -> Iterator[Finding]:
 
 
 def _reachable(broker: BrokerFacts) -> Finding:
-    took = broker.latency_ms or 0.0
+    if broker.latency_ms is None:
+        return untold("broker.reachable", "how fast the broker answers")
+    took = broker.latency_ms
     what = f"{broker.server.product} answers in {took:.1f} ms"
     if took < SLOW_MS:
         return ok("broker.reachable", what)
@@ -76,9 +78,13 @@ def _messages(broker: BrokerFacts) -> Iterator[Finding]:
             "another installation uses the same prefix on this Redis, or rows were deleted by hand",
             "give each installation a key_prefix of its own, or leave the setting out",
         )
-    elif broker.rehearsed:
+    elif broker.foreign is None:
+        yield untold("broker.foreign", "whether messages of another installation stand under our prefix")
+    else:
         yield ok("broker.foreign", "no message of another installation was seen")
-    if broker.dead:
+    if broker.dead is None:
+        yield untold("broker.dead", "whether messages were set aside in task:dead")
+    elif broker.dead:
         yield note(
             "broker.dead",
             f"{broker.dead} messages were set aside in task:dead",
@@ -98,7 +104,9 @@ def _version(broker: BrokerFacts) -> Finding:
 
 def _role(broker: BrokerFacts) -> Finding:
     role = broker.server.role
-    if role in {None, "master"}:
+    if role is None:
+        return untold("broker.role", "whether it is a master")
+    if role == "master":
         return ok("broker.role", "it is a master")
     advice = "point redis_url at the master, or write redis+sentinel://"
     return error("broker.role", f"it is a {role}", "a replica refuses pushes", advice)
@@ -108,9 +116,11 @@ def _eviction(broker: BrokerFacts) -> Finding:
     policy, limited = broker.server.maxmemory_policy, bool(broker.server.maxmemory)
     what = f"maxmemory-policy is {policy}"
     advice = "CONFIG SET maxmemory-policy noeviction, and in its configuration"
-    if policy in {None, "noeviction"}:
+    if policy is None:
+        return untold("broker.eviction", "its maxmemory-policy")
+    if policy == "noeviction":
         return ok("broker.eviction", what)
-    if str(policy).startswith("allkeys"):
+    if policy.startswith("allkeys"):
         why = "when its memory is full it drops whole lists; recovery rings again for each task in them"
         if not limited:
             return note("broker.eviction", f"{what}, without effect while maxmemory is 0", why, advice)
@@ -122,7 +132,9 @@ def _eviction(broker: BrokerFacts) -> Finding:
 
 
 def _memory(broker: BrokerFacts) -> Finding:
-    used, most = broker.server.used_memory or 0, broker.server.maxmemory
+    used, most = broker.server.used_memory, broker.server.maxmemory
+    if used is None or most is None:
+        return untold("broker.memory", "how much memory it uses and may use")
     if not most:
         return ok("broker.memory", f"{size(used)} in use, no maxmemory")
     what = f"{size(used)} of {size(most)} in use"
@@ -136,7 +148,7 @@ def _memory(broker: BrokerFacts) -> Finding:
 def _clients(broker: BrokerFacts) -> Finding:
     used, most = broker.server.clients, broker.server.maxclients
     if used is None or not most:
-        return ok("broker.clients", f"{used if used is not None else 'unknown'} clients")
+        return untold("broker.clients", "how many clients it has and may have")
     what = f"{used} of {most} clients"
     why = "one that gets no connection cannot start or carry on; each worker and scheduler needs 2"
     advice = f"CONFIG SET maxclients {2 * most}, and in its configuration; see its limit of open files"
@@ -167,14 +179,18 @@ def _persistence(broker: BrokerFacts) -> Iterator[Finding]:
             "CONFIG SET appendonly yes, and in its \
 configuration",
         )
-    if broker.server.saving is False:
+    if broker.server.saving is None:
+        yield untold("broker.saving", "whether its last save to disk went well")
+    elif not broker.server.saving:
         yield error(
             "broker.saving",
             "its last save to disk failed",
             "it refuses writes (MISCONF), or will after a restart have an old state",
             "free its disk, see its log, then BGSAVE",
         )
-    if broker.server.evicted:
+    if broker.server.evicted is None:
+        yield untold("broker.evicted", "whether it has dropped keys")
+    elif broker.server.evicted:
         what = f"it has dropped {broker.server.evicted} keys since its start"
         yield warning(
             "broker.evicted", what, "lists or locks may have been among them", "raise maxmemory; see eviction"

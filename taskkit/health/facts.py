@@ -12,7 +12,10 @@ from taskkit.queues.facts import ServerFacts
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """The broker as we see it: its own facts, commands it refused, messages that no row of ours stands for."""
+    """The broker as we see it: its own facts, commands it refused, messages that no row of ours stands for.
+
+    None: it could not be looked at.
+    """
 
     server: ServerFacts
     embedded: bool = False
@@ -20,8 +23,8 @@ class BrokerFacts:
     refused: Mapping[str, str] = field(default_factory=dict)
     rehearsed: bool = True
     prefix: str | None = None
-    foreign: int = 0
-    dead: int = 0
+    foreign: int | None = None
+    dead: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

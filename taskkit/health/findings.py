@@ -37,6 +37,11 @@ def note(name: str, what: str, why: str, advice: str) -> Finding:
     return Finding(name, Level.NOTE, what, why, advice)
 
 
+def untold(name: str, what: str) -> Finding:
+    """Could not be looked at: neither fine nor wrong."""
+    return note(name, f"{what} is not known", "it could not be looked at, and nothing is guessed", "")
+
+
 def warning(name: str, what: str, why: str, advice: str) -> Finding:
     """Works, and will hurt one day."""
     return Finding(name, Level.WARNING, what, why, advice)

@@ -113,14 +113,14 @@ def _trip(queue: RedisQueue) -> float:
     return monotonic() - began
 
 
-def _foreign(queue: RedisQueue, center: TaskCenter) -> int:
-    """How many of our lists begin with a settled message for which there is no row; 0 where SQL does not tell."""
+def _foreign(queue: RedisQueue, center: TaskCenter) -> int | None:
+    """How many of our lists begin with a settled message for which there is no row; None where SQL does not tell."""
     try:
         return _unknown_heads(queue, center)
     except BrokerUnavailable:
         raise
     except StoreError:
-        return 0
+        return None
 
 
 def _unknown_heads(queue: RedisQueue, center: TaskCenter) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from taskkit.health.facts import Facts, NodeFacts
-from taskkit.health.findings import Finding, error, note, ok, warning
+from taskkit.health.findings import Finding, error, note, ok, untold, warning
 from taskkit.model import FRESH_S
 
 OFF_MS, FAR_OFF_MS = 250.0, 1000.0
@@ -31,11 +31,15 @@ def judge_nodes(facts: Facts) -> Iterator[Finding]:
 
 
 def _alive(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if (row["heartbeat_age_s"] or 0.0) <= FRESH_S]
+    return [row for row in rows if row["heartbeat_age_s"] is not None and row["heartbeat_age_s"] <= FRESH_S]
 
 
 def _name(row: Row) -> str:
     return f"{row['host']}:{row['pid']}"
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return ", ".join(map(_name, rows[:5])) + (", …" if rows[5:] else "")
 
 
 def _there(role: str, alive: Sequence[Row], nodes: NodeFacts) -> Finding:
@@ -63,10 +67,15 @@ def _silent(nodes: NodeFacts) -> Iterator[Finding]:
 
 
 def _clocks(schedulers: Sequence[Row]) -> Finding:
-    offsets = {_name(row): float(row["clock_offset_ms"] or 0.0) for row in schedulers}
+    silent = [row for row in schedulers if row["clock_offset_ms"] is None]
+    offsets = {_name(row): float(row["clock_offset_ms"]) for row in schedulers if row not in silent}
+    if not offsets:
+        return untold("node.clocks", f"how far the clock of {_names(silent)} is from the database's")
     most = max(offsets, key=lambda name: abs(offsets[name]))
     what = f"the clock of {most} is {offsets[most]:+.0f} ms from the database's"
     if abs(offsets[most]) < OFF_MS:
+        if silent:
+            return untold("node.clocks", f"the others agree; how far the clock of {_names(silent)} is off")
         return ok("node.clocks", "the clocks of all schedulers agree with the database's")
     level = error if abs(offsets[most]) >= FAR_OFF_MS else warning
     why = "the database decides what is due; but a clock that runs off hides what happened when"
@@ -74,7 +83,10 @@ def _clocks(schedulers: Sequence[Row]) -> Finding:
 
 
 def _scans(schedulers: Sequence[Row]) -> Finding:
-    still = [row for row in schedulers if (row["scan_age_s"] or 0.0) > STILL_S]
+    silent = [row for row in schedulers if row["scan_age_s"] is None]
+    still = [row for row in schedulers if row not in silent and row["scan_age_s"] > STILL_S]
+    if not still and silent:
+        return untold("node.scans", f"no scan of {_names(silent)} was told of yet; whether it scans")
     if not still:
         return ok("node.scans", "all schedulers scan")
     what = f"{_name(still[0])} has a fresh heartbeat and has not scanned for {still[0]['scan_age_s']:.0f} s"
@@ -85,8 +97,11 @@ def _zones(schedulers: Sequence[Row], own: str) -> Finding:
     versions = {str(row["tzdata_version"]): _name(row) for row in schedulers if row["tzdata_version"]}
     if own:
         versions.setdefault(own, "this node")
+    silent = [row for row in schedulers if not row["tzdata_version"]]
+    if len(versions) < 2 and (silent or not own):
+        return untold("node.tzdata", f"which time zone data {_names(silent) or 'this node'} has")
     if len(versions) < 2:
-        return ok("node.tzdata", f"time zone data {next(iter(versions), own)} everywhere")
+        return ok("node.tzdata", f"time zone data {own} everywhere")
     what = "time zone data differ: " + ", ".join(f"{version} on {name}" for version, name in versions.items())
     why = "where the rules of a zone have changed, two schedulers plan different fire times"
     return warning("node.tzdata", what, why, "pip install --upgrade tzdata on all nodes, and restart")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskkit.health.facts import Facts, Folder
-from taskkit.health.findings import Finding, error, ok, size, warning
+from taskkit.health.findings import Finding, error, ok, size, untold, warning
 
 LITTLE, TOO_LITTLE = 1 << 30, 100 << 20
 
@@ -14,8 +14,7 @@ def judge_places(facts: Facts) -> Iterator[Finding]:
     """Findings about each folder of the settings."""
     for folder in facts.folders:
         yield _writable(folder)
-        if folder.free_bytes is not None:
-            yield _room(folder, folder.free_bytes)
+        yield _room(folder)
         if folder.open_to_others:
             yield warning(
                 f"{folder.use}.private",
@@ -34,7 +33,10 @@ def _writable(folder: Folder) -> Finding:
     )
 
 
-def _room(folder: Folder, free: int) -> Finding:
+def _room(folder: Folder) -> Finding:
+    free = folder.free_bytes
+    if free is None:
+        return untold(f"{folder.use}.room", f"how much room there is at {folder.path}")
     what = f"{size(free)} free at {folder.path}"
     why = "a full disk stops every write" if folder.use == "home" else "a full disk loses log lines, and more"
     advice = "free some; `taskkit prune` makes room inside the database"

@@ -15,6 +15,7 @@ from taskkit.health.findings import (
     number,
     ok,
     size,
+    untold,
     version_of,
     warning,
 )
@@ -40,6 +41,8 @@ def judge_sql(sql: SqlFacts, facts: Facts) -> Iterator[Finding]:
         yield from _file(sql)
     elif sql.settings:
         yield from _server(sql, facts)
+    else:
+        yield untold("sql.settings", "what the server is set to (SHOW GLOBAL VARIABLES)")
     yield from judge_tables(sql)
     yield from judge_grants(sql)
 
@@ -59,7 +62,9 @@ def _server(sql: SqlFacts, facts: Facts) -> Iterator[Finding]:
 
 
 def _reachable(sql: SqlFacts) -> Finding:
-    took = sql.latency_ms or 0.0
+    if sql.latency_ms is None:
+        return untold("sql.reachable", "how fast the database answers")
+    took = sql.latency_ms
     what = f"{NAMES[sql.product]} answers in {took:.1f} ms"
     if took < SLOW_MS:
         return ok("sql.reachable", what)
@@ -98,7 +103,9 @@ def _schema(sql: SqlFacts) -> Finding:
 
 
 def _clock(sql: SqlFacts) -> Finding:
-    off = sql.offset_ms or 0.0
+    if sql.offset_ms is None:
+        return untold("node.clock", "how far this node's clock is from the database's")
+    off = sql.offset_ms
     what = f"this node's clock is {abs(off):.0f} ms {'ahead of' if off > 0 else 'behind'} the database's"
     if abs(off) < OFF_MS:
         return ok("node.clock", what)
@@ -131,6 +138,8 @@ def _file(sql: SqlFacts) -> Iterator[Finding]:
 def _writable(sql: SqlFacts) -> Finding:
     names = ("read_only", "super_read_only", "innodb_read_only")
     on = [name for name in names if is_on(sql.settings.get(name))]
+    if "read_only" not in sql.settings and not on:
+        return untold("sql.writable", "whether the server is read only")
     if not on:
         return ok("sql.writable", "the server takes writes")
     why = "no task can be written, dispatched or finished"
@@ -140,8 +149,10 @@ def _writable(sql: SqlFacts) -> Finding:
 
 def _flushed(sql: SqlFacts) -> Finding:
     value = sql.settings.get("innodb_flush_log_at_trx_commit")
+    if value is None:
+        return untold("sql.flush", "innodb_flush_log_at_trx_commit")
     what = f"innodb_flush_log_at_trx_commit is {value}"
-    if value in {None, "1", "3"}:
+    if value in {"1", "3"}:
         return ok("sql.flush", f"{what}: what is committed survives a power cut")
     when = "a crash of the server or a power cut" if value == "0" else "a power cut or a crash of its machine"
     why = f"{when} takes up to a second of committed tasks with it, and starts again what had ended"
@@ -150,7 +161,9 @@ def _flushed(sql: SqlFacts) -> Finding:
 
 def _torn_pages(sql: SqlFacts) -> Finding:
     value = sql.settings.get("innodb_doublewrite")
-    if value is None or value.upper() in {"ON", "1", "DETECT_AND_RECOVER"}:
+    if value is None:
+        return untold("sql.doublewrite", "innodb_doublewrite")
+    if value.upper() in {"ON", "1", "DETECT_AND_RECOVER"}:
         return ok("sql.doublewrite", "pages are written twice: a power cut tears none")
     why = "a power cut in the middle of a page breaks the table, unless the disk writes 16 KiB at once"
     return warning(
@@ -159,11 +172,16 @@ def _torn_pages(sql: SqlFacts) -> Finding:
 
 
 def _binary_log(sql: SqlFacts) -> Iterator[Finding]:
-    if not is_on(sql.settings.get("log_bin")):
+    if "log_bin" not in sql.settings:
+        yield untold("sql.binlog_format", "whether there is a binary log")
+        return
+    if not is_on(sql.settings["log_bin"]):
         yield ok("sql.binlog_format", "there is no binary log")
         return
-    form = sql.settings.get("binlog_format", "ROW").upper()
-    if form in {"ROW", "MIXED"}:
+    form = sql.settings.get("binlog_format", "").upper()
+    if not form:
+        yield untold("sql.binlog_format", "binlog_format")
+    elif form in {"ROW", "MIXED"}:
         yield ok("sql.binlog_format", f"binlog_format is {form}")
     else:
         why = "taskkit's sessions are READ COMMITTED, and InnoDB refuses their writes in this format (error 1665)"
@@ -171,7 +189,9 @@ def _binary_log(sql: SqlFacts) -> Iterator[Finding]:
             "sql.binlog_format", f"binlog_format is {form}", why, "set it to ROW or MIXED, also in my.cnf"
         )
     every = sql.settings.get("sync_binlog")
-    if every == "1":
+    if every is None:
+        yield untold("sql.sync_binlog", "sync_binlog")
+    elif every == "1":
         yield ok("sql.sync_binlog", "sync_binlog is 1: replicas miss nothing after a crash")
     else:
         why = "after a power cut replicas and point-in-time recovery may lack the last committed tasks"
@@ -181,7 +201,9 @@ def _binary_log(sql: SqlFacts) -> Iterator[Finding]:
 
 
 def _packet(sql: SqlFacts, facts: Facts) -> Finding:
-    packet = number(sql.settings.get("max_allowed_packet")) or USUAL_PACKET
+    packet = number(sql.settings.get("max_allowed_packet"))
+    if packet is None:
+        return untold("sql.packet", "max_allowed_packet")
     largest = max(facts.payload_bytes, facts.result_bytes)
     need = 2 * largest + (1 << 20)
     what = f"max_allowed_packet is {size(packet)}"
@@ -201,12 +223,12 @@ def _connections(sql: SqlFacts) -> Finding:
     most = number(sql.settings.get("max_connections"))
     own = number(sql.settings.get("max_user_connections"))
     if most is None or sql.connected is None:
-        return note("sql.connections", "the server does not tell its connections", "", "")
+        return untold("sql.connections", "how many connections there are and may be")
     what = f"{sql.connected} of {most} connections are in use"
     if own and own < most:
         what += f", and one account may have {own}"
     room = most - sql.connected
-    why = "a process that gets none (error 1040) cannot start or carry on; a worker needs up to 4, a scheduler up to 6"
+    why = "a process that gets none (error 1040) cannot start or carry on; a worker needs up to 3, a scheduler up to 7"
     advice = f"SET GLOBAL max_connections = {2 * most}, and in my.cnf; or find out who holds them"
     if room < most * 0.05 or (own and own < 8):
         return error("sql.connections", what, why, advice)
@@ -217,8 +239,10 @@ def _connections(sql: SqlFacts) -> Finding:
 
 def _patience(sql: SqlFacts) -> Finding:
     limit = number(sql.settings.get("wait_timeout"))
+    if limit is None:
+        return untold("sql.wait_timeout", "wait_timeout")
     what = f"wait_timeout is {limit} s"
-    if limit is None or limit >= RECYCLE_S:
+    if limit >= RECYCLE_S:
         return ok("sql.wait_timeout", what)
     level = warning if limit < SHORT_WAIT_S else note
     why = (
@@ -228,6 +252,8 @@ def _patience(sql: SqlFacts) -> Finding:
 
 
 def _statement_limit(sql: SqlFacts) -> Finding:
+    if not {"max_statement_time", "max_execution_time"} & sql.settings.keys():
+        return untold("sql.statement_limit", "whether the server ends statements that take long")
     seconds = max(
         float(sql.settings.get("max_statement_time") or 0),
         float(sql.settings.get("max_execution_time") or 0) / 1000,
@@ -253,15 +279,19 @@ def _locks(sql: SqlFacts) -> Finding:
         return warning(
             "sql.locks", "innodb_deadlock_detect is OFF", why, "SET GLOBAL innodb_deadlock_detect = ON"
         )
+    if wait is None:
+        return untold("sql.locks", "innodb_lock_wait_timeout")
     what = f"others wait {wait} s for a row lock (innodb_lock_wait_timeout), taskkit 10 s"
-    if wait is not None and wait > 120:
+    if wait > 120:
         why = "an application that inserts tasks may hang for so long behind somebody's transaction"
         return note("sql.locks", what, why, "SET GLOBAL innodb_lock_wait_timeout = 50, its default, or less")
     return ok("sql.locks", what)
 
 
 def _isolation(sql: SqlFacts) -> Finding:
-    value = sql.settings.get("transaction_isolation") or sql.settings.get("tx_isolation") or "unknown"
+    value = sql.settings.get("transaction_isolation") or sql.settings.get("tx_isolation")
+    if value is None:
+        return untold("sql.isolation", "the server's default isolation")
     what = f"taskkit's sessions are READ COMMITTED; the server's default is {value.replace('-', ' ')}"
     if value.upper() != "SERIALIZABLE":
         return ok("sql.isolation", what)
@@ -274,7 +304,9 @@ def _isolation(sql: SqlFacts) -> Finding:
 def _zone(sql: SqlFacts) -> Finding:
     zone = sql.settings.get("time_zone", "SYSTEM")
     zone = sql.settings.get("system_time_zone", "") if zone == "SYSTEM" else zone
-    what = f"taskkit's sessions are at +00:00; the server's default zone is {zone or 'unknown'}"
+    if not zone:
+        return untold("sql.time_zone", "the server's default zone")
+    what = f"taskkit's sessions are at +00:00; the server's default zone is {zone}"
     if zone.upper().startswith(FIXED_ZONES):
         return ok("sql.time_zone", what)
     why = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskkit.center.facts import SqlFacts
-from taskkit.health.findings import Finding, error, ok
+from taskkit.health.findings import Finding, error, ok, untold
 
 INDEXES = {
     "task_center.ix_dispatch": "every scan reads the whole table",
@@ -18,16 +18,17 @@ INDEXES = {
 
 def judge_tables(sql: SqlFacts) -> Iterator[Finding]:
     """Findings about the tables; none where there is no schema yet."""
-    if sql.schema is None or not sql.engines:
+    if sql.schema is None:
         return
-    if sql.indexes is not None:
-        yield _indexes(sql.indexes)
+    yield _indexes(sql.indexes)
     if sql.product != "sqlite":
         yield _engines(sql)
         yield _letters(sql)
 
 
-def _indexes(there: frozenset[str]) -> Finding:
+def _indexes(there: frozenset[str] | None) -> Finding:
+    if there is None:
+        return untold("sql.indexes", "which indexes there are (information_schema.STATISTICS)")
     missing = [name for name in INDEXES if name not in there]
     if not missing:
         return ok("sql.indexes", "the indexes that dispatch and keys rest on are there")
@@ -39,6 +40,8 @@ def _indexes(there: frozenset[str]) -> Finding:
 
 
 def _engines(sql: SqlFacts) -> Finding:
+    if not sql.engines:
+        return untold("sql.engine", "the engine of the tables (information_schema.TABLES)")
     wrong = sorted(name for name, engine in sql.engines.items() if engine.lower() != "innodb")
     if not wrong:
         return ok("sql.engine", "all tables are InnoDB")
@@ -53,6 +56,8 @@ def _holds_all(name: str, collation: str) -> bool:
 
 
 def _letters(sql: SqlFacts) -> Finding:
+    if not sql.collations:
+        return untold("sql.charset", "the character set of the tables (information_schema.TABLES)")
     wrong = sorted(name for name, collation in sql.collations.items() if not _holds_all(name, collation))
     if not wrong:
         return ok("sql.charset", "all tables are utf8mb4")

@@ -167,11 +167,10 @@ def sql_blip(drill: Drill) -> None:
     _running(drill, len(ids))
     desk, before = ground.center.drills, ground.retries(worker)
     if desk.cuts:
-        with _again_and_again(lambda: desk.cut(ground.ports(worker))) as cuts:
+        with again_and_again(lambda: desk.cut(ground.ports(worker))) as cuts:
             drill.fault(f"its SQL connections are killed again and again for {BLIP_S:g} s")
             time.sleep(BLIP_S)
-        drill.step(f"{sum(cuts)} connections were killed")
-        drill.check("there were connections to kill", sum(cuts) > 0, f"{sum(cuts)} killed")
+        cuts.tell(drill)
     else:
         drill.fault(f"the SQLite file is locked for {BLIP_S:g} s; everybody waits")
         desk.hold(BLIP_S)
@@ -214,22 +213,42 @@ def _running(drill: Drill, count: int) -> None:
     drill.step(f"{count} tasks run in a worker of the drill's own")
 
 
+@dataclass(slots=True)
+class Cuts:
+    """How many connections were killed, and what was met on the way, with how often."""
+
+    killed: int = 0
+    met: Counter[str] = field(default_factory=Counter)
+
+    def tell(self, drill: Drill) -> None:
+        """Into the report; to have killed none is a failure, since nothing was tried then."""
+        for what, times in self.met.items():
+            drill.step(f"killing them failed {times} times: {what}")
+        drill.step(f"{self.killed} connections were killed")
+        found = "; ".join([f"{self.killed} killed", *self.met])
+        if not (self.killed or self.met):
+            found += "; only those over TCP can be told from others"
+        drill.check("there were connections to kill", self.killed > 0, found)
+
+
 @contextmanager
-def _again_and_again(act: Callable[[], int]) -> Iterator[list[int]]:
-    """Do it every fifth of a second while the block runs; gives what came of it."""
-    done, over = [], threading.Event()
+def again_and_again(act: Callable[[], int]) -> Iterator[Cuts]:
+    """Do it every fifth of a second while the block runs, whatever it meets; gives what came of it."""
+    cuts, over = Cuts(), threading.Event()
 
     def run() -> None:
         while not over.wait(0.2):
             try:
-                done.append(act())
-            except TaskkitError:
-                done.append(0)
+                cuts.killed += act()
+            except TaskkitError as error:
+                cuts.met[str(error)] += 1
+            except Exception as error:  # noqa: BLE001 - the drill goes on, and its report tells it
+                cuts.met[f"{type(error).__name__}: {error}"] += 1
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        yield done
+        yield cuts
     finally:
         over.set()
         thread.join()

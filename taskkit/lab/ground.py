@@ -6,14 +6,15 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psutil
 
@@ -29,6 +30,8 @@ from taskkit.supervising import Role
 NAP, NOOP = "taskkit.nap", "taskkit.noop"
 START_S = 60.0
 LOOK_S = 0.05
+HOST_LETTERS = 100
+"""So much of a host's name stands in the row of a node."""
 
 
 class Ground:
@@ -77,9 +80,9 @@ class Ground:
 
     def live_schedulers(self) -> int:
         """How many schedulers of the installation live; those of the drill do not count."""
-        own = {role.pid for role in self._roles}
-        nodes = self.center.nodes.schedulers()
-        return sum(node["pid"] not in own and node["heartbeat_age_s"] <= FRESH_S for node in nodes)
+        own = [role for role in self._roles if role.name == "scheduler"]
+        nodes = [node for node in self.center.nodes.schedulers() if node["heartbeat_age_s"] <= FRESH_S]
+        return sum(not any(_is_of(node, role) for role in own) for node in nodes)
 
     def kill(self, role: Role) -> None:
         """SIGKILL, to the process alone: what hangs on it has to end by itself."""
@@ -95,9 +98,8 @@ class Ground:
 
     def retries(self, role: Role) -> int:
         """How often a worker of the drill has repeated a transaction, by its last heartbeat."""
-        return next(
-            (int(node["retries"]) for node in self.center.nodes.workers() if node["pid"] == role.pid), 0
-        )
+        node = _newest(self.center.nodes.workers(), role)
+        return 0 if node is None else int(node["retries"])
 
     def in_status(self, *wanted: Status) -> int:
         """How many of the drill's tasks have one of these statuses."""
@@ -156,5 +158,15 @@ class Ground:
 
     def _at_work(self, role: Role, kind: str) -> bool:
         nodes = self.center.nodes.workers() if kind == "worker" else self.center.nodes.schedulers()
-        row = next((node for node in nodes if node["pid"] == role.pid), None)
+        row = _newest(nodes, role)
         return row is not None and (kind == "scheduler" or len(row["children"]) >= row["processes"])
+
+
+def _is_of(node: Mapping[str, Any], role: Role) -> bool:
+    """Whether this row is that process's: in containers a pid alone is found on every host."""
+    return bool(node["pid"] == role.pid and node["host"] == socket.gethostname()[:HOST_LETTERS])
+
+
+def _newest(nodes: Sequence[Mapping[str, Any]], role: Role) -> Mapping[str, Any] | None:
+    """Its row; one that was killed before and had the same pid is older."""
+    return max((n for n in nodes if _is_of(n, role)), key=lambda n: str(n["started_at"]), default=None)

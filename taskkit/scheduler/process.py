@@ -34,7 +34,7 @@ class SchedulerProcess:
         self.id = node_id()
         self.dispatcher = Dispatcher(center, queue, settings.scheduler)
         self.messages = MessageRecovery(center, queue, self.id, settings.scheduler)
-        self.workers = WorkerRecovery(center, self.id, settings.scheduler)
+        self.workers = WorkerRecovery(center, self.id, settings.scheduler, settings.worker.kill_grace_s)
         self._scan_troubles, self._ring_troubles = (
             Troubles("the dispatch scan"),
             Troubles("waiting for the bell"),

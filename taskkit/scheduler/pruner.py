@@ -19,11 +19,15 @@ LEAST_REST = 0.02
 
 
 class Pruner:
-    """A tick that sweeps by ``center.retention``, under a lease so that one scheduler does it."""
+    """A tick that sweeps by ``center.retention``, under a lease so that one scheduler does it.
+
+    What one table meets is raised, and the next tick goes on with the table after it: it waits for the next pass.
+    """
 
     def __init__(self, center: TaskCenter, keep: Retention, scheduler_id: str) -> None:
         self.center, self.keep, self.id = center, keep, scheduler_id
-        self._sweep: Iterator[Step] | None = None
+        self._tables: Iterator[Iterator[Step]] | None = None
+        self._table: Iterator[Step] = iter(())
         self._gone: Counter[str] = Counter()
         self._begin_at = self._renew_at = 0.0
 
@@ -32,29 +36,35 @@ class Pruner:
         now = monotonic()
         if now >= self._renew_at:
             if not self.center.nodes.take_lease("pruner", self.id, LEASE_SECONDS):
-                self._sweep = None
+                self._tables = None
                 return LOOK_SECONDS
             self._renew_at = now + LOOK_SECONDS / 2
-        if self._sweep is None:
+        if self._tables is None:
             if now < self._begin_at:
                 return LOOK_SECONDS
-            self._sweep = self.center.retention.sweep(self.keep)
-        return self._step(self._sweep, now)
+            self._tables, self._table = self._begin(), iter(())
+        return self._step(self._tables, now)
 
-    def _step(self, sweep: Iterator[Step], began: float) -> float:
-        try:
-            step = next(sweep, None)
-        except BaseException:
-            self._sweep = None
-            raise
-        if step is None:
+    def _begin(self) -> Iterator[Iterator[Step]]:
+        """The steps of one pass, table by table, so that one in trouble does not end those after it."""
+        desk, chunk = self.center.retention, self.keep.chunk
+        walks = desk._walks(self.keep, self.center.now())
+        return (desk._walk(walk, chunk, dry=False) for walk in walks)
+
+    def _step(self, tables: Iterator[Iterator[Step]], began: float) -> float:
+        step = next(self._table, None)  # a generator that has raised is at its end
+        if step is not None:
+            self._gone[step.table] += step.gone
+            return max(LEAST_REST, monotonic() - began)
+        following = next(tables, None)
+        if following is None:
             return self._rest()
-        self._gone[step.table] += step.gone
-        return max(LEAST_REST, monotonic() - began)
+        self._table = following
+        return LEAST_REST
 
     def _rest(self) -> float:
         """The pass is over: say what went, and begin anew some minutes later."""
-        self._sweep, self._begin_at = None, monotonic() + PASS_EVERY_SECONDS
+        self._tables, self._begin_at = None, monotonic() + PASS_EVERY_SECONDS
         told = ", ".join(f"{count} of {table}" for table, count in sorted(self._gone.items()) if count)
         self._gone.clear()
         if told:

@@ -20,8 +20,8 @@ from taskkit.states import DEFAULT_RETRY, Move, Outcome, RetryPolicy, TaskType, 
 log = logging.getLogger("taskkit.scheduler")
 LEASE_SECONDS = 10.0
 OVERDUE_MARGIN = 60.0
-ROUNDS = 50
-"""Portions of a dead worker's tasks in one pass; the rest comes with the next one."""
+TAKING_SECONDS = 2.0
+"""How long one pass takes tasks from workers that are gone; the rest comes with the next one."""
 
 
 class MessageRecovery:
@@ -30,11 +30,17 @@ class MessageRecovery:
     def __init__(self, center: TaskCenter, queue: Queue, scheduler_id: str, settings: Scheduler) -> None:
         self.center, self.queue, self.id, self.settings = center, queue, scheduler_id, settings
         self._absences: Absences[Suspect] = Absences(settings.lost_after_s)
+        self._unlisted: set[ListName] = set()
         self.rung_again = 0
 
     def tick(self) -> float:
         """One pass over all lists, if this scheduler has the lease; returns the seconds to rest."""
-        if self.center.nodes.take_lease("recovery", self.id, LEASE_SECONDS):
+        try:
+            acting = self.center.nodes.take_lease("recovery", self.id, LEASE_SECONDS)
+        except StoreError:
+            self._absences.forget()
+            raise
+        if acting:
             self.look()
         else:
             self._absences.forget()
@@ -70,9 +76,19 @@ class MessageRecovery:
     def _missing(self, suspects: Sequence[Suspect], name: ListName) -> Iterable[Suspect]:
         listed = self.queue.listing(name)
         if listed is None:
+            self._tell_unlisted(name)
             return []
         there = {(message.task_id, message.attempt) for message in listed}
         return [s for s in suspects if (s.task_id, s.attempt) not in there and (s.task_id, None) not in there]
+
+    def _tell_unlisted(self, name: ListName) -> None:
+        if name not in self._unlisted:
+            self._unlisted.add(name)
+            log.error(
+                "the list %s:%s cannot be read whole, so what it loses is not found",
+                name.queue,
+                name.priority,
+            )
 
 
 class WorkerRecovery:
@@ -81,8 +97,11 @@ class WorkerRecovery:
     Every scheduler looks, so that the proof does not die with one of them; who has the lease acts.
     """
 
-    def __init__(self, center: TaskCenter, scheduler_id: str, settings: Scheduler) -> None:
+    def __init__(
+        self, center: TaskCenter, scheduler_id: str, settings: Scheduler, kill_grace: float = 2.0
+    ) -> None:
         self.center, self.id, self.settings = center, scheduler_id, settings
+        self._margin = OVERDUE_MARGIN + kill_grace
         self._heartbeats = Heartbeats(settings.dead_after_s)
         self._doubted: set[str] = set()
         self._alarmed: set[tuple[int, int]] = set()
@@ -95,9 +114,8 @@ class WorkerRecovery:
         Taking the lease, or touching its own row, is the write that shows this observer to be healthy.
         """
         acting = self.center.nodes.take_lease("deaths", self.id, LEASE_SECONDS)
-        if not acting:
-            self.center.nodes.touch_scheduler(self.id)
-        self.look(acting=acting)
+        if acting or self.center.nodes.touch_scheduler(self.id):
+            self.look(acting=acting)
         return self.settings.recover_every_s
 
     def look(self, *, acting: bool = True) -> None:
@@ -117,9 +135,10 @@ class WorkerRecovery:
         self._doubt(deaths.doubted, len(watched))
         dead = [worker for worker in deaths.dead if self._declare_dead(watched[worker])]
         gone = [holder.worker_id for holder in holders.values() if holder.orphaned]
+        deadline = monotonic() + TAKING_SECONDS
         for worker_id in dict.fromkeys([*dead, *gone]):
-            self._take_from(worker_id)
-        self._alarm(self.center.recovery.overdue(OVERDUE_MARGIN))
+            self._take_from(worker_id, deadline)
+        self._alarm(self.center.recovery.overdue(self._margin))
 
     def _declare_dead(self, worker: Watched) -> bool:
         declared = self.center.recovery.declare_dead(worker)
@@ -137,8 +156,8 @@ class WorkerRecovery:
             )  # fmt: skip
         self._doubted = set(doubted)
 
-    def _take_from(self, worker_id: str) -> None:
-        for _ in range(ROUNDS):
+    def _take_from(self, worker_id: str, deadline: float) -> None:
+        while monotonic() <= deadline:
             ends = self.center.recovery.lose(worker_id, self._judge)
             for end in ends:
                 extra = {"task_id": end.task.id, "task_code": end.task.task_code, "attempt": end.task.attempt}

@@ -31,7 +31,7 @@ class Scheduler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the scheduler; seconds end in ``_s``, hours in ``_h``."""
 
     batch: Annotated[int, Meta(ge=1, le=10_000)] = 1000
-    window: Count = 10_000
+    window: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
     queue_window: Count = 20_000
     poll_s: Period = 0.5
     misfire_grace_s: Annotated[float, Meta(ge=0, le=31_536_000)] = 60.0

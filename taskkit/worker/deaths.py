@@ -24,7 +24,7 @@ class Deaths:
 
     def of_child(self, slot: Slot, code: int) -> None:
         """A child and its process group are gone: it fails the one job that it was at."""
-        begun = _begun(slot)
+        begun, back = _begun(slot), []
         said = slot.cause if slot.cause and code == -signal.SIGKILL else death(code)
         for seq, given in list(slot.jobs.items()):
             verdict = slot.verdicts.get(seq)
@@ -32,12 +32,13 @@ class Deaths:
                 self.ends.by_verdict(slot, given, verdict)
             elif given not in begun:
                 slot.settle(seq)
-                self.pool.put_first([given.task])
+                back.append(given.task)
             elif len(begun) == 1 and not slot.verdicts:
                 self._blame(slot, given, said)
             else:
                 others = Verdict(Outcome.HANDED_BACK, f"its child ended: {said}")
                 self.ends.by_verdict(slot, given, others, suspect=True)
+        self.pool.put_first(back)
 
     def of_nursery(self, slots: Sequence[Slot], code: int) -> None:
         """All children died at a blow: a job is to blame if it was the only one of the worker that had begun."""

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import time
 
+log = logging.getLogger("taskkit.worker")
 PATIENCE = 2.0
 
 
-def end_group(group: int, patience: float = PATIENCE) -> None:
-    """Kill every process of the group and wait until it is gone, at most ``patience`` seconds."""
+def end_group(group: int, patience: float = PATIENCE) -> bool:
+    """Kill every process of the group and wait until it is gone, at most ``patience`` seconds; whether it is."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         try:
             os.killpg(group, signal.SIGKILL)
         except ProcessLookupError:
-            return
+            return True
         except PermissionError:
             pass
         _reap(group)
         time.sleep(0.005)
+    log.error(
+        "processes of the group %s do not end although they were killed; their task is free all the same",
+        group,
+    )
+    return False
 
 
 def reap_adopted(own: int) -> None:

@@ -67,6 +67,7 @@ class Hub:
         self._answers: deque[tuple[int, Answer]] = deque()
         self._next_number = 1
         self._births: list[float] = []
+        self._abandoned = False
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._on_wake)
         self._watch_nursery()
 
@@ -204,6 +205,8 @@ class Hub:
 
     def _nursery_died(self) -> None:
         """All children die with it, and what they had started is ended; a new one takes its place."""
+        if self._abandoned:
+            return
         log.error("the nursery has died; starting a new one")
         self._selector.unregister(self.nursery.sock)
         code = self.nursery.end()
@@ -228,6 +231,7 @@ class Hub:
 
     def abandon(self) -> None:
         """End nursery, children and what they started at once; from any thread, when the loop does not turn."""
+        self._abandoned = True
         self.nursery.process.kill()
         self._end_orphans()
 

@@ -13,7 +13,6 @@ from taskkit.worker.pool import Pool
 from taskkit.worker.slots import Given, Slot, Verdict
 
 DEAF_PATIENCE = 1.0
-ODD_LOOKS = 5
 
 
 class Limits:
@@ -39,14 +38,6 @@ class Limits:
             if slot.kill_at is not None and now >= slot.kill_at:
                 slot.kill_at = now + 1.0
                 self.nursery.kill(slot.number, signal.SIGKILL)
-
-    def _look_for_damage(self, slot: Slot, now: float) -> None:
-        """What a handler can do to its child's own means; marks are read while they are written, so one look is none."""
-        slot.odd_looks = 0 if slot.is_sane else slot.odd_looks + 1
-        if slot.odd_looks >= ODD_LOOKS:
-            self.kill_broken(slot, "its shared memory was written over")
-        if slot.deaf_at is not None and now - slot.deaf_at > DEAF_PATIENCE:
-            self.kill_broken(slot, "its connection to the worker was closed, with all descriptors perhaps")
 
     def stop(self, slot: Slot, given: Given, verdict: Verdict, now: float) -> None:
         """Stop one job, and say ``verdict`` of it."""

@@ -66,7 +66,6 @@ class Slot:
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     kill_at: float | None = None
     deaf_at: float | None = None
-    odd_looks: int = 0
     cause: str | None = None
 
     @classmethod
@@ -162,12 +161,6 @@ class Slot:
         """When a job began, whether it still runs or not, as far as its handler left the marks as they were."""
         _, at = self.marks.running(given.job.slot)
         return at if self.born <= at <= monotonic() else given.begun_at
-
-    @property
-    def is_sane(self) -> bool:
-        """Whether the marks tell what can be; a handler may have written into them."""
-        seqs = (self.marks.running(given.job.slot)[0] for given in self.jobs.values())
-        return self.marks.begun() < self.next_seq and all(map(self._is_sane, seqs))
 
     def _is_sane(self, seq: int) -> bool:
         return seq == 0 or seq in self.jobs

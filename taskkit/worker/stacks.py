@@ -33,16 +33,21 @@ class StackFile:
         """Ask a process for its stacks; False when it is no longer there, below ``ancestor``."""
         import psutil  # not at the top: the nursery needs this module, and never asks
 
-        os.ftruncate(self.fd, 0)
-        os.lseek(self.fd, 0, os.SEEK_SET)
-        with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
+        with contextlib.suppress(psutil.Error, OSError):
+            os.ftruncate(self.fd, 0)
+            os.lseek(self.fd, 0, os.SEEK_SET)
             if psutil.Process(pid).ppid() == ancestor:
                 os.kill(pid, SIGNAL)
                 return True
         return False
 
     def read(self) -> str:
-        """What has been written since the last :meth:`ask`."""
+        """What has been written since the last :meth:`ask`; nothing when its process has ended meanwhile."""
+        with contextlib.suppress(OSError):
+            return self._written()
+        return ""
+
+    def _written(self) -> str:
         return os.pread(self.fd, os.fstat(self.fd).st_size, 0).decode(errors="replace")
 
     def close(self) -> None:

@@ -70,7 +70,8 @@ class StuckExit:
 
     def leave(self, why: str) -> None:
         """Tell where everything stands, in the log and in this worker's row; end all that is ours, and exit."""
-        stacks = self._stacks()
+        stacks: dict[str, str] = {}
+        _within(STEP_SECONDS, lambda: stacks.update(self._stacks()))
         _within(STEP_SECONDS, lambda: _tell(why, stacks))
         text = "\n\n".join([f"stuck: {why}", *(f"== {name}\n{said}" for name, said in stacks.items())])
         _within(STEP_SECONDS, lambda: self._write(cut_middle(text, STACKS_BYTES)))
@@ -94,7 +95,7 @@ class StuckExit:
 
     def _in_vain(self) -> Hashable | None:
         given = [(slot, one) for slot in list(self.hub.slots.values()) for one in list(slot.jobs.values())]
-        if not given and not len(self.hub.pool):
+        if self.nursery.loading or (not given and not len(self.hub.pool)):
             return None
         return None if any(self._runs(slot, one) for slot, one in given) else (self.tally.processed,)
 
@@ -109,7 +110,7 @@ class StuckExit:
     def _childless(self) -> Hashable | None:
         """Births that never come; while there is one child to be had, work that waits is seen above."""
         slots = list(self.hub.slots.values())
-        if self.stopping() or any(slot.pid is not None for slot in slots):
+        if self.stopping() or self.nursery.loading or any(slot.pid is not None for slot in slots):
             return None
         return (len(slots), *(slot.number for slot in slots))
 

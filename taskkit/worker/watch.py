@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from taskkit.clock import monotonic
 
+log = logging.getLogger("taskkit.worker")
 Pulse = Callable[[], Hashable | None]
 """Something that changes whenever a thing moves; None while it need not."""
 
@@ -78,8 +80,16 @@ class Watcher:
         last = monotonic()
         while not self._end.wait(self.pause):
             now = monotonic()
-            said = self.look(min(now - last, 2 * self.pause))
+            said = self._carefully(min(now - last, 2 * self.pause))
             last = now
             if said is not None:
                 self.tell(said)
                 return
+
+    def _carefully(self, passed: float) -> str | None:
+        """One look that no surprise may end: a child that dies while it is looked at is one."""
+        try:
+            return self.look(passed)
+        except Exception:
+            log.exception("a look at this worker failed; looking again")
+            return None

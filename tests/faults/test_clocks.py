@@ -21,7 +21,7 @@ from taskkit.service import Stop
 from taskkit.states import Status
 from tests.centers import occurrences
 from tests.conftest import EXTERNAL_DATABASE
-from tests.processes import Installation, on_servers
+from tests.processes import APP, Installation, on_servers
 from tests.servers import Valkey
 from tests.waiting import wait_until
 
@@ -51,16 +51,25 @@ def home(tmp_path: Path, request: pytest.FixtureRequest, valkey: Valkey) -> Iter
 class Jumping:
     """A scheduler on a node whose clock a test sets, by so many hours off."""
 
-    def __init__(self, home: Installation) -> None:
-        self.home, self.file = home, home.folder / "offset"
-        self.set(0)
-        self.log = home.folder / "jumping.out"
+    def __init__(self, home: Installation, hours: float = 0) -> None:
+        self.home, self.file = home, home.folder / f"offset {hours}"
+        self.set(hours)
+        self.log = home.folder / f"jumping {hours}.out"
         with self.log.open("wb") as out:
             command = [sys.executable, "-c", JUMPING, str(self.file)]
             self.process = subprocess.Popen(
                 command, env=home.environment, cwd=home.folder, stdout=out, stdin=subprocess.DEVNULL
             )
         wait_until(self.row, 30)
+
+    def stop(self) -> int:
+        """SIGTERM, and wait; its exit code."""
+        self.process.terminate()
+        return self.process.wait(20)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
     def set(self, hours: float) -> None:
         self.file.write_text(str(hours * 3600))
@@ -84,8 +93,7 @@ class Jumping:
 def jumping(home: Installation) -> Iterator[Jumping]:
     found = Jumping(home)
     yield found
-    found.process.terminate()
-    assert found.process.wait(20) == 0
+    assert found.stop() == 0
 
 
 @pytest.mark.faults
@@ -117,6 +125,28 @@ def test_rule_26_guarantee_4_sched_07_a_clock_that_jumps_fires_nothing_twice_nor
     assert len(set(planned)) == len(planned)
 
 
+@pytest.mark.faults
+def test_sched_01_guarantee_4_schedulers_with_skewed_clocks_fire_each_task_and_occurrence_once(
+    home: Installation, request: pytest.FixtureRequest
+) -> None:
+    """By less than what would make them stand aside: one is 1.8 s slow, one 1.8 s fast."""
+    home.begin("worker", "--app", APP, "--queue", "echo", "--processes", "1")
+    for seconds in (-1.8, 1.8):
+        scheduler = Jumping(home, seconds / 3600)
+        request.addfinalizer(scheduler.kill)
+    every_second = home.enqueue("echo", cron="* * * * * *", timezone="UTC", queue="echo")
+    ids = home.enqueue_many("echo", [{}] * 100, queue="echo")
+    home.wait_all(ids, Status.SUCCESS, seconds=60)
+    wait_until(lambda: len(occurrences(home.kit.center, every_second, "fired")) >= 4, 30)
+    assert {task.attempt for task in home.kit.center.read.tasks(ids)} == {1}
+    assert len(home.kit.center.read.runs(ids)) == 100
+    fired = occurrences(home.kit.center, every_second, "fired")
+    assert all(o.fired_at is not None and o.fired_at >= o.planned_at for o in fired), "none fires early"
+    ran = Counter(run.occurrence_at for run in home.runs(every_second))
+    assert set(ran.values()) == {1}
+
+
+@pytest.mark.faults
 def test_rule_26_the_only_scheduler_goes_on_although_its_clock_is_off(
     home: Installation, jumping: Jumping
 ) -> None:

@@ -318,8 +318,7 @@ def test_rule_15_the_tasks_of_a_dead_worker_are_taken_while_redis_is_away(
 # schedulers
 
 
-def test_guarantee_1_any_scheduler_may_be_killed_at_any_moment(anywhere: Installation, notes: Path) -> None:
-    home = anywhere
+def test_guarantee_1_any_scheduler_may_be_killed_at_any_moment(home: Installation, notes: Path) -> None:
     schedulers = [home.scheduler(), home.scheduler()]
     home.worker("--queue", "mark")
     ids: list[int] = []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from taskkit.center import TaskCenter
+from taskkit.center.statements import recovery as statements
 from taskkit.errors import BrokerUnavailable
 from taskkit.model import Claimed, ListName, Message, WorkerBeat
 from taskkit.queues import MemoryQueue
@@ -413,6 +414,37 @@ def test_two_schedulers_that_recover_at_once_take_a_task_once(case: Case) -> Non
     case.workers.look()
     assert {task(case.center, c.id).lost_count for c in claimed} == {1}
     assert [case.outcomes(c.id) for c in claimed] == [["lost"]] * 20
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["claimed again", "only awake"])
+def test_rule_17_a_worker_that_wakes_up_between_the_look_and_the_lock_keeps_what_it_runs(
+    case: Case, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    case.ids()
+    case.scan()
+    (old,) = case.claim("host:1:stopped")
+    case.center.nodes.enter_worker(beat("host:2:well"))
+    desk, read = case.center.recovery, case.center.recovery._rows
+    (worker,) = [w for w in desk.watched() if w.worker_id == "host:1:stopped"]
+    assert desk.declare_dead(worker)
+
+    def then_it_wakes_up(template: str, parameters: dict[str, Any]) -> Any:
+        found = read(template, parameters)
+        if template is statements.ORPHANS:
+            monkeypatch.setattr(desk, "_rows", read)
+            if again:  # another scheduler was faster
+                WorkerRecovery(case.center, "s2", Scheduler()).look()
+            case.clock.move(seconds=1)
+            case.center.nodes.beat_worker(beat("host:1:stopped"))
+            if again:
+                case.scan()
+                assert case.claim("host:1:stopped")
+        return found
+
+    monkeypatch.setattr(desk, "_rows", then_it_wakes_up)
+    case.workers.look()
+    row = task(case.center, old.id)
+    assert (row.status, row.attempt, row.lost_count) == (Status.RUNNING, 2 if again else 1, int(again))
 
 
 def test_a_loss_is_bounded_in_a_portion_and_all_portions_come(case: Case) -> None:

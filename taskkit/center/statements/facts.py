@@ -1,4 +1,14 @@
-"""Statements by which doctor asks a server for its settings, what an account may do, and which tables there are."""
+"""Statements that ask a server for its settings, what an account may do, and which of our tables there are."""
+
+OUR_TABLES = (
+    "task_center", "task_run", "task_occurrence", "task_schedule", "task_worker", "task_scheduler", "task_sample",
+    "task_lease", "task_action", "task_installation", "task_schema", "task_lock", "task_once",
+)  # fmt: skip
+"""All tables that are ours; in an application's own database others may be called task_… as well."""
+_OURS = ", ".join(f"'{name}'" for name in OUR_TABLES)
+
+NOTHING = "SELECT 1"
+AUTOCOMMIT = "SELECT @@autocommit"
 
 VARIABLES = """
 SHOW GLOBAL VARIABLES WHERE Variable_name IN (
@@ -11,17 +21,15 @@ CONNECTED = "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_connected'"
 ACCOUNT = "SELECT CURRENT_USER()"
 GRANTS = "SHOW GRANTS"
 
-TABLES = """
+TABLES = f"""
 SELECT TABLE_NAME AS name, ENGINE AS engine, TABLE_COLLATION AS collation FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE 'task!_%' ESCAPE '!'
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ({_OURS})
 """
-INDEXES = """
+INDEXES = f"""
 SELECT DISTINCT TABLE_NAME AS table_name, INDEX_NAME AS name FROM information_schema.STATISTICS
-WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE 'task!_%' ESCAPE '!'
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ({_OURS})
 """
 
 SQLITE_VERSION = "SELECT sqlite_version()"
-SQLITE_TABLES = (
-    "SELECT name, tbl_name AS table_name, type FROM sqlite_master WHERE tbl_name LIKE 'task!_%' ESCAPE '!'"
-)
+SQLITE_TABLES = f"SELECT name, tbl_name AS table_name, type FROM sqlite_master WHERE tbl_name IN ({_OURS})"
 SQLITE_PRAGMAS = ("journal_mode", "synchronous", "page_size", "page_count", "foreign_keys")

@@ -41,7 +41,7 @@ WHERE scheduler_id = :scheduler_id
 """
 
 SCHEDULER_TOUCH = """
-UPDATE task_scheduler SET heartbeat_at = {now} WHERE scheduler_id = :scheduler_id
+UPDATE task_scheduler SET heartbeat_count = heartbeat_count + 1 WHERE scheduler_id = :scheduler_id
 """
 
 SCHEDULER_OUT = """

@@ -52,16 +52,21 @@ WHERE c.status = :status GROUP BY c.worker_id
 """
 
 ORPHANS = f"""
-SELECT c.id FROM task_center c {{force_dispatch}} LEFT JOIN task_worker w ON w.worker_id = c.worker_id
+SELECT c.id, c.attempt FROM task_center c {{force_dispatch}} LEFT JOIN task_worker w ON w.worker_id = c.worker_id
 WHERE c.status = :status AND c.worker_id = :worker AND ({_GONE}) ORDER BY c.id LIMIT :n
 """
 
+# Looked at again under the lock: the worker may have woken up, and even claimed the same task again.
 LOCK_ORPHANS = f"""
 SELECT {_ATTEMPT} FROM task_center {{force_primary}}
-WHERE id IN :ids AND status = :status AND worker_id = :worker ORDER BY id {{skip_locked}}
+WHERE id IN :ids AND status = :status AND worker_id = :worker AND NOT EXISTS (
+  SELECT 1 FROM task_worker w WHERE w.worker_id = :worker AND CASE
+    WHEN task_center.claimed_at <= w.stopped_at THEN 0
+    WHEN w.lost_at >= w.heartbeat_at AND task_center.claimed_at <= w.lost_at THEN 0 ELSE 1 END = 1)
+ORDER BY id {{skip_locked}}
 """
 
 OVERDUE = """
 SELECT id, task_code, attempt, worker_id, timeout, {age(claimed_at)} AS age_s FROM task_center {force_dispatch}
-WHERE status = :status AND {age(claimed_at)} > timeout + :margin LIMIT :n
+WHERE status = :status AND {age(claimed_at)} > timeout + :margin ORDER BY id LIMIT :n
 """

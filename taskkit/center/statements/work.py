@@ -124,7 +124,7 @@ def insert_runs(mysql: bool, rows: int, *, late: bool = False) -> str:
 
 def _learnt(mysql: bool) -> list[str]:
     """What a late end tells of a lost attempt; the outcome last, since MySQL assigns from left to right."""
-    columns = "started_at finished_at runtime_ms pid error traceback outcome".split()
+    columns = "started_at finished_at runtime_ms pid result error traceback fingerprint outcome".split()
     if not mysql:
         return [f"{c} = COALESCE(excluded.{c}, task_run.{c})" for c in columns]
     one = "{c} = CASE WHEN task_run.outcome = 'lost' THEN COALESCE(VALUES({c}), task_run.{c}) ELSE task_run.{c} END"

@@ -19,6 +19,7 @@ from taskkit.health.findings import (
     version_of,
     warning,
 )
+from taskkit.health.sessions import judge_sessions
 from taskkit.health.tables import judge_tables
 
 LEAST = {"mysql": (8, 0), "mariadb": (10, 6), "sqlite": (3, 35)}
@@ -28,7 +29,6 @@ USUAL_PACKET = 16 << 20
 RECYCLE_S = 1800
 SHORT_WAIT_S = 60
 OFF_MS, FAR_OFF_MS = 250.0, 1000.0
-FIXED_ZONES = ("UTC", "GMT", "ETC/", "+", "-")
 
 
 def judge_sql(sql: SqlFacts, facts: Facts) -> Iterator[Finding]:
@@ -55,10 +55,7 @@ def _server(sql: SqlFacts, facts: Facts) -> Iterator[Finding]:
     yield _packet(sql, facts)
     yield _connections(sql)
     yield _patience(sql)
-    yield _statement_limit(sql)
-    yield _locks(sql)
-    yield _isolation(sql)
-    yield _zone(sql)
+    yield from judge_sessions(sql)
 
 
 def _reachable(sql: SqlFacts) -> Finding:
@@ -249,70 +246,3 @@ def _patience(sql: SqlFacts) -> Finding:
         "idle connections are cut before taskkit renews them (30 min); each cut costs one repeated statement"
     )
     return level("sql.wait_timeout", what, why, "SET GLOBAL wait_timeout = 28800, and in my.cnf")
-
-
-def _statement_limit(sql: SqlFacts) -> Finding:
-    if not {"max_statement_time", "max_execution_time"} & sql.settings.keys():
-        return untold("sql.statement_limit", "whether the server ends statements that take long")
-    seconds = max(
-        float(sql.settings.get("max_statement_time") or 0),
-        float(sql.settings.get("max_execution_time") or 0) / 1000,
-    )
-    if seconds == 0 or seconds >= 10:
-        return ok(
-            "sql.statement_limit",
-            f"statements may take {f'{seconds:g} s' if seconds else 'as long as they need'}",
-        )
-    what = f"the server ends statements after {seconds:g} s"
-    return warning(
-        "sql.statement_limit",
-        what,
-        "under load it may end the scan for due tasks, or a batch of ends, again and again",
-        "raise max_statement_time (MariaDB) or max_execution_time (MySQL) to 10 s or more, or to 0",
-    )
-
-
-def _locks(sql: SqlFacts) -> Finding:
-    wait = number(sql.settings.get("innodb_lock_wait_timeout"))
-    if "innodb_deadlock_detect" in sql.settings and not is_on(sql.settings["innodb_deadlock_detect"]):
-        why = "two sessions that wait for each other stand still for 10 s instead of some milliseconds"
-        return warning(
-            "sql.locks", "innodb_deadlock_detect is OFF", why, "SET GLOBAL innodb_deadlock_detect = ON"
-        )
-    if wait is None:
-        return untold("sql.locks", "innodb_lock_wait_timeout")
-    what = f"others wait {wait} s for a row lock (innodb_lock_wait_timeout), taskkit 10 s"
-    if wait > 120:
-        why = "an application that inserts tasks may hang for so long behind somebody's transaction"
-        return note("sql.locks", what, why, "SET GLOBAL innodb_lock_wait_timeout = 50, its default, or less")
-    return ok("sql.locks", what)
-
-
-def _isolation(sql: SqlFacts) -> Finding:
-    value = sql.settings.get("transaction_isolation") or sql.settings.get("tx_isolation")
-    if value is None:
-        return untold("sql.isolation", "the server's default isolation")
-    what = f"taskkit's sessions are READ COMMITTED; the server's default is {value.replace('-', ' ')}"
-    if value.upper() != "SERIALIZABLE":
-        return ok("sql.isolation", what)
-    why = "every SELECT of other programs on task_center locks what it reads, and dispatch waits for it"
-    return warning(
-        "sql.isolation", what, why, "SET GLOBAL transaction_isolation = 'REPEATABLE-READ', its default"
-    )
-
-
-def _zone(sql: SqlFacts) -> Finding:
-    zone = sql.settings.get("time_zone", "SYSTEM")
-    zone = sql.settings.get("system_time_zone", "") if zone == "SYSTEM" else zone
-    if not zone:
-        return untold("sql.time_zone", "the server's default zone")
-    what = f"taskkit's sessions are at +00:00; the server's default zone is {zone}"
-    if zone.upper().startswith(FIXED_ZONES):
-        return ok("sql.time_zone", what)
-    why = (
-        "instants stay right, but where the zone has daylight saving, NOW() of a foreign session is ambiguous for an "
-        "hour in autumn"
-    )
-    return note(
-        "sql.time_zone", what, why, "SET GLOBAL time_zone = '+00:00', or see `Instants` in docs/operations.md"
-    )

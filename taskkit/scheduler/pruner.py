@@ -52,15 +52,15 @@ class Pruner:
         return (desk._walk(walk, chunk, dry=False) for walk in walks)
 
     def _step(self, tables: Iterator[Iterator[Step]], began: float) -> float:
-        step = next(self._table, None)  # a generator that has raised is at its end
-        if step is not None:
-            self._gone[step.table] += step.gone
-            return max(LEAST_REST, monotonic() - began)
-        following = next(tables, None)
-        if following is None:
-            return self._rest()
-        self._table = following
-        return LEAST_REST
+        step = next(self._table, None)  # a table that has raised is at its end
+        while step is None:
+            following = next(tables, None)
+            if following is None:
+                return self._rest()
+            self._table = following
+            step = next(following, None)
+        self._gone[step.table] += step.gone
+        return max(LEAST_REST, monotonic() - began)
 
     def _rest(self) -> float:
         """The pass is over: say what went, and begin anew some minutes later."""

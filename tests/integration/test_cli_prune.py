@@ -135,21 +135,42 @@ def test_between_two_passes_the_lease_is_kept(center: TaskCenter) -> None:
     assert left(center) == 0
 
 
-def test_a_pass_that_met_an_error_begins_anew(center: TaskCenter, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("broken", ["task_center", "task_run", "task_worker"])
+def test_a_table_in_trouble_costs_the_others_nothing_and_waits_for_the_next_pass(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
     old(center, n=2)
     pruner = Pruner(center, Retention(chunk=1), "first")
-    delete = center.retention._delete
+    walk, seen = center.retention._walk, []
 
-    def fail(*_: Any) -> int:
-        raise RuntimeError("away")
+    def fail(one: Any, n: int, *, dry: bool) -> Iterator[Any]:
+        seen.append(one.table)
+        if one.table == broken:
+            raise RuntimeError("a dropped column")
+        yield from walk(one, n, dry=dry)
 
-    monkeypatch.setattr(center.retention, "_delete", fail)
-    for _ in range(2):
-        with pytest.raises(RuntimeError):
-            pruner.tick()
-    monkeypatch.setattr(center.retention, "_delete", delete)
-    wait_until(lambda: pruner.tick() > 5, 30)
-    assert left(center) == 0
+    monkeypatch.setattr(center.retention, "_walk", fail)
+    raised: list[str] = []
+
+    def over() -> bool:
+        try:
+            return pruner.tick() > 5
+        except RuntimeError as error:
+            raised.append(str(error))
+            return False
+
+    wait_until(over, 30)
+    assert raised == ["a dropped column"]
+    assert seen[0] == "task_center"
+    assert seen[-2:] == ["task_worker", "task_scheduler"]
+    assert (len(seen), seen.count(broken)) == (9, 1)
+    assert left(center) == (2 if broken == "task_center" else 0)
+    assert over(), "the pause between two passes is kept"
+    assert len(seen) == 9
+    monkeypatch.setattr(center.retention, "_walk", walk)
+    pruner._begin_at = 0
+    wait_until(over, 30)
+    assert (left(center), len(raised)) == (0, 1)
 
 
 @pytest.mark.faults

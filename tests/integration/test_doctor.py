@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,12 @@ from urllib.parse import urlsplit
 
 import pytest
 import redis
+import sqlalchemy as sa
 
-from taskkit import Settings
+from taskkit import Settings, Taskkit
 from taskkit.center import TaskCenter
-from taskkit.center.facts import read_facts
+from taskkit.center.facts import OUR_TABLES, read_facts
+from taskkit.health.tables import judge_tables
 from taskkit.model import ListName, Message
 from taskkit.queues import codec
 from taskkit.queues.keys import Keys
@@ -265,6 +268,52 @@ def test_a_schema_that_does_not_fit(installed: Any, tmp_path: Path) -> None:
     answer = cli("doctor", "--json")
     assert (answer.code, levels(answer)["sql.schema"]) == (1, "error")
     assert "taskkit db upgrade" in of(answer, "sql.schema")["advice"]
+
+
+def test_the_list_of_our_tables_is_what_the_migrations_make(database_url: str) -> None:
+    with contextlib.closing(TaskCenter(database_url)) as center:
+        center.upgrade_schema()
+        assert sorted(sa.inspect(center.database.engine).get_table_names()) == sorted(OUR_TABLES)
+        assert read_facts(center.database).engines.keys() == set(OUR_TABLES)
+
+
+def test_tables_of_the_applications_own_in_the_same_database_are_not_looked_at(database_url: str) -> None:
+    with contextlib.closing(TaskCenter(database_url)) as center:
+        center.upgrade_schema()
+        latin = "" if center.database.sqlite else " ENGINE = MyISAM DEFAULT CHARACTER SET latin1"
+        for statement in (
+            f"CREATE TABLE task_orders (id INTEGER PRIMARY KEY, name VARCHAR(9)){latin}",
+            f"CREATE TABLE task_center_old (id INTEGER PRIMARY KEY){latin}",
+            "CREATE INDEX ix_dispatch ON task_orders (name)",
+            "CREATE VIEW task_open AS SELECT id FROM task_center",
+        ):
+            centers.sql(center, statement)
+        facts = read_facts(center.database)
+        assert facts.engines.keys() == set(OUR_TABLES)
+        assert set(facts.collations) <= set(OUR_TABLES)
+        assert {name.partition(".")[0] for name in facts.indexes or ()} <= set(OUR_TABLES)
+        assert not [one for one in judge_tables(facts) if one.level != "ok"]
+
+
+def test_the_grants_of_the_page_are_enough_for_locks_and_once(little: Any, valkey: Valkey) -> None:
+    page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| one that uses `kit\.(\w+)` \| (.+) \|$", page, re.MULTILINE))
+    rows["redis_lock"] = rows["redis_lock"].partition(";")[0].replace("the same", rows["lock"])
+    for use, row in rows.items():
+        grants = re.findall(r"([A-Z, ]+?) on ((?:`\w+`(?: and )?)+)", row)
+        words = [
+            f"GRANT {privileges.strip(', ')} ON `{{db}}`.{table}"
+            for privileges, tables in grants
+            for table in re.findall(r"`(\w+)`", tables)
+        ]
+        kit = Taskkit(Settings(database_url=little(*words), redis_url=valkey.url))
+        with contextlib.closing(kit):
+            if use == "once":
+                with contextlib.closing(sa.create_engine(kit.settings.sqlalchemy_url()).connect()) as own:
+                    assert kit.once(own, "a")
+            else:
+                with getattr(kit, use)("nightly", timeout=0) as lock:
+                    assert lock.fence
 
 
 def test_the_facts_of_a_database_without_schema(database_url: str) -> None:

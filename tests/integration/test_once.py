@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
+import pymysql
 import pytest
 import redis
 import sqlalchemy as sa
@@ -244,6 +246,33 @@ def test_a_connection_that_commits_by_itself_is_refused(kit: Taskkit) -> None:
     assert noted(kit) == []
 
 
+def test_a_driver_that_does_not_tell_that_it_commits_by_itself_is_found_out(
+    mariadb_kit: Taskkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session_of(mariadb_kit, isolation_level="AUTOCOMMIT") as connection:
+        monkeypatch.setattr(pymysql.connections.Connection, "get_autocommit", lambda _: False)
+        with pytest.raises(InputError, match="AUTOCOMMIT"):
+            mariadb_kit.once(connection, "invoice-42")
+    assert noted(mariadb_kit) == []
+
+
+@pytest.mark.parametrize(("mode", "refused"), [(True, True), (False, False), (-1, False)])
+def test_the_autocommit_of_sqlite_from_python_3_12_on_is_seen(
+    sqlite_center_url: str, tmp_path: Path, mode: int, refused: bool
+) -> None:
+    class Newer(sqlite3.Connection):
+        autocommit = mode
+
+    kit = Taskkit(Settings(home=tmp_path, database_url=sqlite_center_url))
+    with session_of(kit, connect_args={"factory": Newer}) as connection:
+        if refused:
+            with pytest.raises(InputError, match="AUTOCOMMIT"):
+                kit.once(connection, "invoice-42")
+            connection.exec_driver_sql("BEGIN")
+        assert kit.once(connection, "invoice-42")
+    kit.close()
+
+
 def test_what_is_no_connection_is_refused(kit: Taskkit) -> None:
     with pytest.raises(InputError, match="connection: must be a SQLAlchemy Connection or Session, not str"):
         kit.once("sqlite://", "invoice-42")
@@ -305,7 +334,7 @@ def test_in_redis_it_is_running_then_done_then_forgotten(redis_kit: Taskkit, key
         assert 15_000 < left <= 20_000
         once.check()
     value, left = stored(redis_kit)[key]
-    assert (value, 0 < left <= 3000) == ("done", True)
+    assert (value[:5], 0 < left <= 3000) == ("done:", True)
     wait_until(lambda: stored(redis_kit) == {})
     with redis_kit.redis_once("invoice-42") as once:
         assert once.first
@@ -379,7 +408,7 @@ def test_in_redis_the_death_of_its_owner_frees_the_key(redis_kit: Taskkit) -> No
 def test_in_redis_a_flush_in_the_middle_is_made_good_where_nobody_else_began(redis_kit: Taskkit) -> None:
     with redis_kit.redis_once("invoice-42"):
         flush(redis_kit)
-    assert [value for value, _ in stored(redis_kit).values()] == ["done"]
+    assert [value[:5] for value, _ in stored(redis_kit).values()] == ["done:"]
 
 
 def test_in_redis_it_learns_that_somebody_else_began_as_well(redis_kit: Taskkit) -> None:
@@ -414,6 +443,49 @@ def test_in_redis_what_was_done_stays_done_for_its_handler_while_redis_is_away(
     with Once(lambda: (Away(), str.encode), "invoice-42"):
         pass
     assert "once invoice-42 was done, but that is not noted: away" in caplog.text
+
+
+class Cut(MemoryTokens):
+    """Loses one reply to the mark that says done: after it was carried out, or before it got there."""
+
+    def __init__(self, *, carried_out: bool, meanwhile: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
+        self.carried_out, self.meanwhile, self.cuts = carried_out, meanwhile, 1
+
+    def swap(self, key: bytes, token: str, other: str, life: float) -> bool:
+        if token == other or not self.cuts:
+            return super().swap(key, token, other, life)
+        self.cuts -= 1
+        if self.carried_out:
+            assert super().swap(key, token, other, life)
+        self.meanwhile()
+        raise BrokerUnavailable("cut")
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_in_redis_a_lost_reply_to_the_mark_is_no_loss(carried_out: bool) -> None:
+    tokens = Cut(carried_out=carried_out)
+    with Once(lambda: (tokens, str.encode), "invoice-42") as once:
+        assert once.first
+    assert not tokens.cuts
+    with Once(lambda: (tokens, str.encode), "invoice-42") as once:
+        assert not once.first
+
+
+def test_in_redis_what_somebody_else_has_done_is_not_taken_for_our_own_mark() -> None:
+    """Our mark never got there, and our life ended: the other one began, and was done, as well."""
+
+    def other() -> None:
+        tokens.drop(b"invoice-42", str(tokens.read(b"invoice-42")))
+        with Once(lambda: (tokens, str.encode), "invoice-42") as once:
+            assert once.first
+
+    tokens = Cut(carried_out=False, meanwhile=other)
+    with (
+        pytest.raises(LockLost, match="somebody else began it"),
+        Once(lambda: (tokens, str.encode), "invoice-42"),
+    ):
+        pass
 
 
 def test_in_redis_a_server_that_is_away_is_an_error_before_anything_is_done(tmp_path: Path) -> None:

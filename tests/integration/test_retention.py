@@ -196,6 +196,16 @@ def test_of_a_periodic_task_the_last_run_stays(center: TaskCenter) -> None:
     assert runs(center) == {(task_id, 3)}
 
 
+def test_a_cancelled_periodic_task_stays_without_its_runs(center: TaskCenter) -> None:
+    (task_id,) = center.intake.insert([periodic(center.now())])
+    sql(center, "UPDATE task_center SET attempt = 2 WHERE id = :id", id=task_id)
+    for attempt in (1, 2):
+        run(center, task_id, attempt, 40, "success")
+    center.people.cancel(task_id, "somebody")
+    prune(center)
+    assert (there(center), runs(center)) == ({task_id}, set())
+
+
 def test_runs_of_a_deleted_task_go_at_their_own_age(center: TaskCenter) -> None:
     task_id = aged(center, in_status(center, Status.CANCELLED), 40)
     young, _ = run(center, task_id, 2, 29), run(center, task_id, 1, 40)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from taskkit.center.facts import SqlFacts
+from taskkit.center.facts import OUR_TABLES, SqlFacts
 from taskkit.center.grants import Grants
 from taskkit.center.schema import HEAD
+from taskkit.doors import open_center
 from taskkit.health import Finding, Level, judge, worst
-from taskkit.health.access import TABLES as ACCESS
 from taskkit.health.facts import BrokerFacts, Facts, Folder, NodeFacts
 from taskkit.health.findings import size, version_of
 from taskkit.health.tables import INDEXES
@@ -81,7 +82,7 @@ SERVER = ServerFacts(
     saving=True,
     evicted=0,
 )
-BROKER = BrokerFacts(SERVER, latency_ms=0.3, prefix="tk:1:")
+BROKER = BrokerFacts(SERVER, latency_ms=0.3, prefix="tk:1:", foreign=0, dead=0)
 SCHEDULER = {
     "host": "a",
     "pid": 1,
@@ -130,6 +131,40 @@ def test_a_healthy_installation_is_fine_in_every_respect() -> None:
         assert [one for one in judge(facts) if one.level is not OK] == []
 
 
+def without(*names: str) -> Facts:
+    """A server that does not tell these settings."""
+    return sql(settings={name: value for name, value in SETTINGS.items() if name not in names})
+
+
+UNTOLD_SETTINGS = {
+    "sql.writable": ["read_only"],
+    "sql.flush": ["innodb_flush_log_at_trx_commit"],
+    "sql.doublewrite": ["innodb_doublewrite"],
+    "sql.sync_binlog": ["sync_binlog"],
+    "sql.binlog_format": ["log_bin"],
+    "sql.packet": ["max_allowed_packet"],
+    "sql.connections": ["max_connections"],
+    "sql.wait_timeout": ["wait_timeout"],
+    "sql.statement_limit": ["max_statement_time"],
+    "sql.locks": ["innodb_lock_wait_timeout"],
+    "sql.isolation": ["tx_isolation"],
+    "sql.time_zone": ["time_zone", "system_time_zone"],
+}
+UNTOLD_SQL = {
+    "sql.reachable": "latency_ms",
+    "node.clock": "offset_ms",
+    "sql.indexes": "indexes",
+    "sql.grants": "grants",
+}
+UNTOLD_BROKER = {"broker.reachable": "latency_ms", "broker.foreign": "foreign", "broker.dead": "dead"}
+UNTOLD_SERVER = {
+    "broker.role": "role",
+    "broker.eviction": "maxmemory_policy",
+    "broker.memory": "maxmemory",
+    "broker.clients": "clients",
+    "broker.saving": "saving",
+    "broker.evicted": "evicted",
+}
 CASES: list[tuple[str, Facts, Level]] = [
     ("sql.reachable", sql(latency_ms=19.0), OK),
     ("sql.reachable", sql(latency_ms=20.0), NOTE),
@@ -229,10 +264,20 @@ CASES: list[tuple[str, Facts, Level]] = [
     ("node.schedulers", scheduler(heartbeat_age_s=60.0), ERROR),
     ("node.clocks", scheduler(clock_offset_ms=-300.0), WARNING),
     ("node.clocks", scheduler(clock_offset_ms=-3000.0), ERROR),
-    ("node.clocks", scheduler(clock_offset_ms=None), OK),
+    ("node.clocks", scheduler(clock_offset_ms=None), NOTE),
     ("node.scans", scheduler(scan_age_s=31.0), ERROR),
+    ("node.scans", scheduler(scan_age_s=None), NOTE),
+    ("node.schedulers", scheduler(heartbeat_age_s=None), ERROR),
+    ("sql.settings", sql(settings={}), NOTE),
+    *[(name, without(*gone), NOTE) for name, gone in UNTOLD_SETTINGS.items()],
+    *[(name, sql(**{gone: None}), NOTE) for name, gone in UNTOLD_SQL.items()],
+    ("sql.engine", sql(engines={}), NOTE),
+    ("sql.charset", sql(collations={}), NOTE),
+    *[(name, broker(**{gone: None}), NOTE) for name, gone in UNTOLD_BROKER.items()],
+    *[(name, server(**{gone: None}), NOTE) for name, gone in UNTOLD_SERVER.items()],
+    ("home.room", home(free_bytes=None), NOTE),
     ("node.tzdata", scheduler(tzdata_version="2025b"), WARNING),
-    ("node.tzdata", scheduler(tzdata_version=None), OK),
+    ("node.tzdata", scheduler(tzdata_version=None), NOTE),
     ("node.queues", replace(HEALTHY, nodes=replace(NODES, waiting=("mail", "video"))), WARNING),
     ("home.writable", home(writable=False), ERROR),
     ("home.room", home(free_bytes=500 << 20), WARNING),
@@ -272,6 +317,40 @@ def test_the_worst_comes_first_and_counts() -> None:
     assert worst([]) is OK
 
 
+def test_of_some_schedulers_that_do_not_tell_only_the_others_are_judged() -> None:
+    silent = {**SCHEDULER, "host": "b", "clock_offset_ms": None, "scan_age_s": None, "tzdata_version": None}
+    findings = judge(replace(HEALTHY, nodes=replace(NODES, schedulers=(SCHEDULER, silent))))
+    for name in ("node.clocks", "node.scans", "node.tzdata"):
+        assert of(findings, name).level is NOTE
+        assert "b:1" in of(findings, name).what
+        assert "a:1" not in of(findings, name).what
+    off = {**SCHEDULER, "clock_offset_ms": 3000.0, "scan_age_s": 60.0, "tzdata_version": "2025b"}
+    findings = judge(replace(HEALTHY, nodes=replace(NODES, schedulers=(off, silent))))
+    assert [of(findings, f"node.{name}").level for name in ("clocks", "scans", "tzdata")] == [
+        ERROR,
+        ERROR,
+        WARNING,
+    ]
+
+
+def test_what_is_said_of_connections_is_what_the_processes_and_the_page_have() -> None:
+    page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+    scheduler_most = sum(
+        signature(open_center).parameters[name].default for name in ("pool_size", "overflow")
+    )
+    assert f"| scheduler | 1 to {scheduler_most} |" in page
+    found = of(judge(sql(connected=146)), "sql.connections")
+    assert f"a worker needs up to 3, a scheduler up to {scheduler_most}" in found.why
+    assert "| worker, however many children it has | 3 |" in page
+
+
+def test_the_page_lists_our_tables_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+    section = page.split("| table | one row for |")[1].split("\n\n")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`(task_\w+)`", " ".join(rows))) == sorted(OUR_TABLES)
+
+
 def test_the_missing_grant_is_written_out() -> None:
     found = of(judge(sql(grants=Grants(database=frozenset({"SELECT", "INSERT"})))), "sql.grants")
     assert found.what == "taskkit@10.% lacks UPDATE, DELETE"
@@ -280,7 +359,7 @@ def test_the_missing_grant_is_written_out() -> None:
 
 def test_grants_on_some_tables_only_are_named() -> None:
     rows = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE"})
-    tables = {name: rows for name in ACCESS if name not in {"task_occurrence", "task_run"}}
+    tables = {name: rows for name in OUR_TABLES if name not in {"task_occurrence", "task_run"}}
     found = of(judge(sql(grants=Grants(tables=tables))), "sql.grants")
     assert "on task_occurrence, task_run" in found.what
 

@@ -1,0 +1,123 @@
+"""What drills stand on: whose row is whose, cutting connections, and that trouble on the way is told."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+import sqlalchemy as sa
+
+from taskkit import Settings, Taskkit
+from taskkit.center import TaskCenter
+from taskkit.errors import DatabaseUnavailable
+from taskkit.lab.drills import Cuts, Drill, again_and_again
+from taskkit.lab.ground import Ground
+from taskkit.model import WorkerBeat
+from taskkit.settings import Scheduler
+from taskkit.supervising import Role
+from tests import centers
+from tests.servers import MariaDB
+from tests.waiting import wait_until
+
+pytest_plugins = ["tests.center_fixtures"]
+
+
+@pytest.fixture
+def ground(center_url: str, tmp_path: Path) -> Ground:
+    return Ground(Taskkit(Settings(home=tmp_path, database_url=center_url)))
+
+
+class Here(Role):
+    """A role that this process plays."""
+
+    @property
+    def pid(self) -> int | None:
+        return os.getpid()
+
+
+def enter_worker(center: TaskCenter, worker_id: str, host: str, retries: int) -> None:
+    beat = WorkerBeat(worker_id, host, os.getpid(), "q", retries=retries)
+    center.nodes.enter_worker(beat)
+    center.nodes.beat_worker(beat)
+
+
+def test_a_process_of_another_host_with_the_same_pid_is_another_one(ground: Ground) -> None:
+    role = Here("worker", [])
+    enter_worker(ground.center, "a", "another-container", 7)
+    assert ground.retries(role) == 0
+    assert not ground._at_work(role, "worker")
+    enter_worker(ground.center, "b", socket.gethostname(), 3)
+    assert ground.retries(role) == 3
+    assert ground._at_work(role, "worker")
+
+
+def test_a_row_left_behind_by_the_same_pid_is_not_taken_for_the_new_process(ground: Ground) -> None:
+    for worker_id, retries in (("b", 7), ("a", 3)):
+        enter_worker(ground.center, worker_id, socket.gethostname(), retries)
+    at = ground.center.database.dialect.bind(ground.center.now().replace(year=2020))
+    centers.sql(ground.center, "UPDATE task_worker SET started_at = :at WHERE worker_id = 'b'", at=at)
+    assert ground.retries(Here("worker", [])) == 3
+
+
+def test_a_scheduler_of_another_host_counts_though_the_drills_own_has_its_pid(ground: Ground) -> None:
+    ground._roles.append(Here("scheduler", []))
+    ground.center.nodes.enter_scheduler("own", socket.gethostname(), os.getpid())
+    assert ground.live_schedulers() == 0
+    ground.center.nodes.enter_scheduler("other", "another-container", os.getpid())
+    assert ground.live_schedulers() == 1
+
+
+def test_connections_by_a_unix_socket_do_not_end_the_cutting(mariadb: MariaDB) -> None:
+    """They come from `localhost`, without a port."""
+    url = sa.make_url(mariadb.url).set(
+        host="localhost", port=None, query={"unix_socket": str(mariadb.socket)}
+    )
+    center = TaskCenter(mariadb.url)
+    made = sa.create_engine(url.set(drivername="mysql+pymysql"))
+    with made.connect() as by_socket, made.connect():
+        by_socket.exec_driver_sql("SELECT 1")
+        assert center.drills.cut({1}) == 0
+        by_socket.exec_driver_sql("SELECT 1")
+    made.dispose()
+    center.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("no port"), "ValueError: no port"),
+        (psutil.NoSuchProcess(7), "NoSuchProcess: process PID not found (pid=7)"),
+        (psutil.AccessDenied(7), "AccessDenied: (pid=7)"),
+        (DatabaseUnavailable("away"), "away"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_trouble_while_cutting_goes_on_and_is_told(ground: Ground, error: Exception, told: str) -> None:
+    tries: list[int] = []
+
+    def act() -> int:
+        tries.append(1)
+        if len(tries) <= 2:
+            raise error
+        return 5
+
+    with again_and_again(act) as cuts:
+        wait_until(lambda: cuts.killed >= 5)
+    drill = Drill("sql-blip", ground, Scheduler(), lambda _: None)
+    cuts.tell(drill)
+    assert [text for _, text in drill.report.steps][0] == f"killing them failed 2 times: {told}"
+    assert drill.report.passed
+
+
+def test_a_drill_that_killed_nothing_failed_and_says_why(ground: Ground) -> None:
+    for cuts, found in (
+        (Cuts(), "0 killed; only those over TCP can be told from others"),
+        (Cuts(met=Counter(["ValueError: no"])), "0 killed; ValueError: no"),
+    ):
+        drill = Drill("sql-blip", ground, Scheduler(), lambda _: None)
+        cuts.tell(drill)
+        assert drill.report.checks == [("there were connections to kill", False, found)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlalchemy.engine import Connection
 
 from taskkit.center.database import Database
 from taskkit.center.statements import drills as sql
 from taskkit.errors import StoreError
+from taskkit.states import ENDED
 
 
 class DrillDesk:
@@ -37,6 +38,17 @@ class DrillDesk:
                 return False  # it has ended by itself meanwhile
             raise
         return True
+
+    def forget(self, ids: Sequence[int]) -> None:
+        """Delete ended tasks of a drill, and their runs."""
+        parameters = {"ids": sorted(ids), "statuses": sorted(int(status) for status in ENDED)}
+
+        def delete(connection: Connection) -> None:
+            for statement in (sql.FORGET_RUNS, sql.FORGET_ACTIONS, sql.FORGET_TASKS):
+                connection.execute(self.database.text(statement), parameters)
+
+        if ids:
+            self.database.write(delete)
 
     def hold(self, seconds: float) -> None:
         """Hold the write lock of an SQLite file for so long."""

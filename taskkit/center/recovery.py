@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import IntegrityError
 
 from taskkit.center.database import Database
 from taskkit.center.ends import endings, write_endings, write_run_rows
+from taskkit.center.faults import explain
 from taskkit.center.statements import recovery as sql
-from taskkit.errors import CommitUnknown
+from taskkit.errors import CommitUnknown, StoreError
 from taskkit.model import Claimed, Finish, ListName
 from taskkit.states import Move, Outcome, Status, sources, target
 
 MOST_SUSPECTS = 20_000
 PORTION = 200
 RUNG_PORTION = 1000
+DIGITS = frozenset("0123456789")
 RUNG_FOR = sorted(int(s) for s in sources(Move.RING_AGAIN))
 CLAIMED_FIELDS = Claimed.__dataclass_fields__
 
@@ -86,7 +89,7 @@ class RecoveryDesk:
             "n": MOST_SUSPECTS,
         }
         rows = self._rows(sql.SUSPECTS, parameters)
-        return [Suspect(row.id, row.attempt, _list_name(row.list_name)) for row in rows]
+        return [Suspect(row.id, row.attempt, _list_name(row.list_name, name)) for row in rows]
 
     def ring_again(self, suspects: Sequence[Suspect]) -> int:
         """Make these attempts' tasks due again, where they still wait for a claim; each gets a run row, *lost*."""
@@ -113,14 +116,25 @@ class RecoveryDesk:
         rows = self._rows(sql.HOLDERS, {"status": int(Status.RUNNING)})
         return [Holder(row.worker_id, row.held, int(row.orphaned)) for row in rows]
 
-    def lose(self, worker_id: str, judge: Callable[[Claimed], Finish]) -> list[Finish]:
-        """Take the orphaned rows from a worker that is gone, and write what ``judge`` says of each; a portion at a time.
+    def orphans(self, worker_id: str, but: Collection[int] = ()) -> dict[int, int]:
+        """A portion of the rows that a worker which is gone has left behind, as id → attempt; without those of ``but``."""
+        parameters = {"status": int(Status.RUNNING), "worker": worker_id, "n": PORTION + len(but)}
+        rows = self._rows(sql.ORPHANS, parameters)
+        return {row.id: row.attempt for row in rows if row.id not in but}
+
+    def lose(
+        self, worker_id: str, orphans: Mapping[int, int], judge: Callable[[Claimed], Finish]
+    ) -> list[Finish]:
+        """Take orphaned rows from a worker that is gone, in one transaction, and write what ``judge`` says of each.
 
         ``judge`` gets the attempt with its ``lost_count`` before this loss; it must decide alike when asked again.
+        Raises StoreError when the database refuses one of the rows; none of them is written then.
         """
-        parameters = {"status": int(Status.RUNNING), "worker": worker_id, "n": PORTION}
-        orphans = {row.id: row.attempt for row in self._rows(sql.ORPHANS, parameters)}
-        return self._twice(lambda c: self._lose(c, orphans, worker_id, judge)) if orphans else []
+        try:
+            ends: list[Finish] = self._twice(lambda c: self._lose(c, orphans, worker_id, judge))
+        except IntegrityError as error:
+            raise StoreError(explain(error, self.database.url)) from error
+        return ends
 
     def overdue(self, margin: float, limit: int = 20) -> list[Overdue]:
         """Running tasks that are ``margin`` seconds past their time limit."""
@@ -149,7 +163,7 @@ class RecoveryDesk:
     def _lose(
         self,
         connection: Connection,
-        orphans: dict[int, int],
+        orphans: Mapping[int, int],
         worker_id: str,
         judge: Callable[[Claimed], Finish],
     ) -> list[Finish]:
@@ -185,10 +199,10 @@ class RecoveryDesk:
         return now
 
 
-def _list_name(text: str) -> ListName:
-    """``mail:5`` as the row keeps it; a queue's name may have colons of its own."""
+def _list_name(text: str, otherwise: ListName) -> ListName:
+    """``mail:5`` as the row keeps it; a queue's name may have colons of its own, and somebody may have edited it."""
     queue, _, priority = text.rpartition(":")
-    return ListName(queue, int(priority))
+    return ListName(queue, int(priority)) if priority in DIGITS else otherwise
 
 
 def _message_gone(task: Claimed, name: ListName) -> Finish:

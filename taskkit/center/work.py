@@ -85,20 +85,20 @@ class WorkDesk:
         self.database.write(lambda c: c.execute(self.database.text(sql.PROGRESS), rows))
 
     def _claim(self, connection: Connection, messages: Sequence[Message], token: str) -> list[Claimed]:
-        by_attempt: dict[int | None, set[int]] = {}
+        alike: dict[tuple[int | None, str], set[int]] = {}
         for message in messages:
-            by_attempt.setdefault(message.attempt, set()).add(message.task_id)
-        for attempt, ids in sorted(by_attempt.items(), key=lambda item: min(item[1])):
-            template = sql.CLAIM_ANY_ATTEMPT if attempt is None else sql.CLAIM
+            alike.setdefault((message.attempt, message.task_code), set()).add(message.task_id)
+        for (attempt, code), ids in sorted(alike.items(), key=lambda item: min(item[1])):
             parameters = {
                 "ids": sorted(ids),
                 "statuses": CLAIMABLE,
                 "to": int(target(Move.CLAIM)),
                 "worker": self.worker_id,
                 "token": token,
+                **({} if attempt is None else {"attempt": attempt}),
+                **({"code": code} if code else {}),
             }
-            if attempt is not None:
-                parameters["attempt"] = attempt
+            template = sql.claim(attempt=attempt is not None, code=bool(code))
             connection.execute(self.database.text(template), parameters)
         return self._claimed(connection, [m.task_id for m in messages], token)
 
@@ -148,7 +148,7 @@ class WorkDesk:
                 claims.missing.append(message)
             elif row.expired and row.status == Status.DISPATCHED:
                 claims.expired.append(message)
-            elif row.status in CLAIMABLE and message.attempt in {None, row.attempt}:
+            elif row.status in CLAIMABLE and _speaks_of(message, row):
                 claims.missing.append(message)
             else:
                 claims.duplicates.append(message)
@@ -201,3 +201,8 @@ class WorkDesk:
         read = self.database.dialect.instant(value)
         assert read is not None  # noqa: S101 - a clock always answers
         return read
+
+
+def _speaks_of(message: Message, row: Row[Any]) -> bool:
+    """Whether a message names this row's attempt and code, as far as it names any."""
+    return message.attempt in {None, row.attempt} and message.task_code in {"", row.task_code}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,8 +24,10 @@ KINDS = ("redis-loss", "worker-kill", "sql-blip", "scheduler-kill")
 def command(front: Front, kind: str, as_json: bool) -> None:
     """Break something on purpose, and see how long it takes until it is whole again.
 
-    The drill runs on your installation, in a queue of its own, with workers (and schedulers) of its own: only
-    those are killed or cut off. Your tasks go on meanwhile. On SQLite sql-blip locks the file for 3 s.
+    The drill runs on your installation, which must be up, in a queue of its own and with workers of its own: only
+    those are killed or cut off. Your tasks go on meanwhile; the scheduler that scheduler-kill starts and kills helps
+    with them, and deletes nothing. On SQLite sql-blip locks the file for 3 s. Each takes half a minute or so, and
+    leaves nothing behind when it passed; the tasks of one that failed stay, to be looked at.
 
     \b
       redis-loss      messages of dispatched tasks vanish from Redis
@@ -47,13 +50,20 @@ def command(front: Front, kind: str, as_json: bool) -> None:
     ]
     with Ground(front.kit, options) as ground:
         drill = Drill(kind, ground, front.settings.scheduler, lambda text: None if as_json else say(text))
+        signal.signal(signal.SIGTERM, _interrupt)
         DRILLS[kind](drill)
+        if drill.report.passed:
+            ground.forget()
     if as_json:
         click.echo(to_json(_shape(drill)))
     else:
         _show(drill)
     if not drill.report.passed:
         raise Failed
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _shape(drill: Drill) -> dict[str, Any]:

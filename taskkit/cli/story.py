@@ -77,7 +77,7 @@ class Story:
             ("queue", f"{task.queue}, priority {task.priority}"),
             ("unique key", task.unique_key),
             ("time limit", duration(task.timeout)),
-            ("retries", f"{task.retry_count} of {task.max_retry} used"),
+            ("retries", f"{task.retry_count} of {task.max_retry} used{_losses(task)}"),
             ("expires", at(task.expires_at)),
             ("dispatched", at(task.dispatched_at) if task.status is Status.DISPATCHED else None),
             ("claimed", at(task.claimed_at) if running else None),
@@ -248,3 +248,8 @@ def _waited_ms(run: Run) -> float | None:
     if run.started_at is None or run.dispatched_at is None or run.outcome is Outcome.LOST:
         return None
     return max(0.0, (run.started_at - run.dispatched_at).total_seconds() * 1000)
+
+
+def _losses(task: Task) -> str:
+    """Losses count apart from retries."""
+    return f", lost {task.lost_count} times with its worker" if task.lost_count else ""

@@ -46,6 +46,7 @@ class DistributedLock:
         self._open_store, self._on_lost = open_store, on_lost
         self._taking = threading.Lock()
         self._held: _Held | None = None
+        self._last: _Held | None = None
 
     def __repr__(self) -> str:
         held = self._held
@@ -75,6 +76,7 @@ class DistributedLock:
         held, self._held = self._held, None
         if held is None:
             raise LockError(f"lock {self.name} is not held by this object")
+        self._last = held
         held.give_back()
 
     def check(self) -> None:
@@ -98,10 +100,13 @@ class DistributedLock:
 
     @property
     def fence(self) -> int:
-        """The number of this holder, larger than that of every holder before; pass it on to what the lock guards."""
-        held = self._held
+        """The number of this holder, larger than that of every holder before; pass it on to what the lock guards.
+
+        After the release it is still that of the last time.
+        """
+        held = self._held or self._last
         if held is None:
-            raise LockError(f"lock {self.name} is not held by this object")
+            raise LockError(f"lock {self.name} was never held by this object")
         if held.fence == NO_FENCE:
             raise LockError(f"lock {self.name} has no fencing number: it was made with fenced=False")
         return held.fence

@@ -30,6 +30,12 @@ from taskkit.supervising import Role
 NAP, NOOP = "taskkit.nap", "taskkit.noop"
 START_S = 60.0
 LOOK_S = 0.05
+TRIES = 5
+KEEPING = {
+    f"TASKKIT_RETENTION_{name}_DAYS": "0"
+    for name in ("TASKS", "DEAD", "RUNS", "OCCURRENCES", "SAMPLES", "ACTIONS", "ONCE")
+}
+"""A scheduler of the drill's prunes nothing of the user's, whatever the settings are on this node."""
 HOST_LETTERS = 100
 """So much of a host's name stands in the row of a node."""
 
@@ -42,6 +48,7 @@ class Ground:
         self.queue_name = f"taskkit.drill-{secrets.token_hex(3)}"
         self.ids: list[int] = []
         self._roles: list[Role] = []
+        self._scheduler_ids: set[str] = set()
         self._folder = tempfile.TemporaryDirectory(prefix="taskkit-drill-")
 
     @property
@@ -65,13 +72,22 @@ class Ground:
         return ids
 
     def claim_and_leave(self, count: int) -> int:
-        """Write tasks without ringing, claim them for dispatch and never push them; returns how many we won."""
-        ids = self.center.intake.insert([NewTask(NOOP, "{}", queue=self.queue_name) for _ in range(count)])
-        self.ids += ids
-        return len(self.center.dispatch.claim(ids).won)
+        """Write tasks without ringing, claim them for dispatch and never push them; returns how many we won.
+
+        The installation's schedulers may be faster, so it is tried a few times.
+        """
+        won = 0
+        for _ in range(TRIES):
+            new = [NewTask(NOOP, "{}", queue=self.queue_name) for _ in range(count - won)]
+            ids = self.center.intake.insert(new)
+            self.ids += ids
+            won += len(self.center.dispatch.claim(ids).won)
+            if won >= count:
+                break
+        return won
 
     def scheduler(self) -> Role:
-        """Start a scheduler of the drill's own, and wait until it works."""
+        """Start a scheduler of the drill's own, and wait until it works: for all tasks, as any; but it prunes nothing."""
         return self._start("scheduler", [])
 
     def worker(self, processes: int) -> Role:
@@ -129,7 +145,7 @@ class Ground:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the drill's processes and cancel what it left behind."""
+        """Stop the drill's processes, cancel what it left behind, and let its rows and messages go."""
         for role in self._roles:
             role.signal(signal.SIGTERM)
         for role in self._roles:
@@ -141,19 +157,40 @@ class Ground:
             with contextlib.suppress(TaskkitError):
                 if self.center.read.task(task_id).status not in ENDED:
                     self.kit.operations.cancel(task_id)
+        with contextlib.suppress(TaskkitError):
+            self._sign_off()
+        with contextlib.suppress(TaskkitError):
+            while self.queue.pull([self.queue_name], 1000, 0).messages:
+                continue
         self._folder.cleanup()
+
+    def forget(self) -> None:
+        """Delete the drill's tasks and their runs, so that the user's own are not buried under them."""
+        self.center.drills.forget(self.ids)
+
+    def _sign_off(self) -> None:
+        """For those that were killed, and cannot do it themselves any more."""
+        nodes = self.center.nodes
+        for worker in nodes.workers():
+            if worker["queues"] == self.queue_name:
+                nodes.leave_worker(worker["worker_id"])
+        for scheduler in nodes.schedulers():
+            if scheduler["scheduler_id"] in self._scheduler_ids:
+                nodes.leave_scheduler(scheduler["scheduler_id"])
 
     def _start(self, kind: str, options: list[str]) -> Role:
         log = Path(self._folder.name) / f"{kind}-{len(self._roles)}.log"
         command = [sys.executable, "-m", f"taskkit.{kind}", *self.options, *options]
         with log.open("wb") as out:
-            role = Role(kind, command, {"stdout": out, "stderr": out, "env": dict(os.environ)})
+            role = Role(kind, command, {"stdout": out, "stderr": out, "env": os.environ | KEEPING})
             role.start()
         self._roles.append(role)
         ready = self.within(START_S, lambda: role.died() is not None or self._at_work(role, kind))
         if ready is None or role.process is None:
             words = " · ".join(log.read_text(errors="replace").splitlines()[-2:])
             raise TaskkitError(f"the drill's own {kind} did not come to work in {START_S:.0f} s: {words}")
+        if kind == "scheduler" and (row := _newest(self.center.nodes.schedulers(), role)):
+            self._scheduler_ids.add(str(row["scheduler_id"]))
         return role
 
     def _at_work(self, role: Role, kind: str) -> bool:

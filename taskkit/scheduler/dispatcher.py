@@ -30,12 +30,12 @@ REFRESH_PAUSE = 30.0
 
 @dataclass(slots=True)
 class Counters:
-    """What this scheduler has done since it started."""
+    """What this scheduler has done since it started; ``scanned`` is the monotonic second of its last scan."""
 
     scans: int = 0
     dispatched: int = 0
     put_back: int = 0
-    last_scan_at: datetime | None = None
+    scanned: float | None = None
 
 
 class Dispatcher:
@@ -52,7 +52,7 @@ class Dispatcher:
         """Dispatch one batch; returns the seconds until the next scan is worth while."""
         lists, now = self._look()
         self.counters.scans += 1
-        self.counters.last_scan_at = now or self.counters.last_scan_at
+        self.counters.scanned = monotonic()
         if any(not one.queue or one.earliest is None for one in lists) and self.center.plan.adopt(lists):
             return 0.0
         due = [one for one in lists if one.due and one.queue]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from datetime import datetime
 
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic, seconds, utc_now
@@ -72,17 +73,18 @@ class SchedulerProcess:
 
     def beat(self) -> float:
         """Write the heartbeat, with the offset of this node's clock from the database's."""
-        offset = self._measure_clock()
+        database, offset = self._measure_clock()
         if offset is not None:
             self._watch_clock(offset)
         counters = self.dispatcher.counters
+        scanned = counters.scanned
         beat = SchedulerBeat(
             scheduler_id=self.id,
             host=socket.gethostname(),
             pid=os.getpid(),
             dispatched=counters.dispatched,
             scans=counters.scans,
-            last_scan_at=counters.last_scan_at,
+            last_scan_at=None if scanned is None else database - seconds(monotonic() - scanned),
             clock_offset_ms=None if offset is None else round(offset, 3),
             tzdata_version=tzdata_version(),
             retries=sum(self.center.database.counters.values()),
@@ -103,14 +105,14 @@ class SchedulerProcess:
         else:
             self._ring_troubles.over()
 
-    def _measure_clock(self) -> float | None:
-        """Milliseconds by which this node's clock is ahead of the database's; None when the answer took too long."""
+    def _measure_clock(self) -> tuple[datetime, float | None]:
+        """The database's clock, and the milliseconds by which ours is ahead; None when the answer took too long."""
         begun, before = monotonic(), utc_now()
         database = self.center.now()
         took = monotonic() - begun
         if took * 1000 > self.settings.scheduler.clock_limit_ms:
-            return None
-        return (before + seconds(took / 2) - database).total_seconds() * 1000
+            return database, None
+        return database, (before + seconds(took / 2) - database).total_seconds() * 1000
 
     def _watch_clock(self, offset_ms: float) -> None:
         """A clock that is off harms nothing by itself, since the database's decides; but it should not be trusted."""

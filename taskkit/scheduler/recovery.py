@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from taskkit.center import TaskCenter
 from taskkit.center.recovery import Overdue, Suspect, Watched
-from taskkit.clock import monotonic, parse_instant
-from taskkit.errors import StoreError
+from taskkit.clock import iso, monotonic, parse_instant
+from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, SchemaError, StoreError
 from taskkit.model import Claimed, Finish, ListName, Message
+from taskkit.names import check_name
 from taskkit.queues import Queue
 from taskkit.scheduler.proofs import Absences, Heartbeats
 from taskkit.settings import Scheduler
@@ -65,16 +66,16 @@ class MessageRecovery:
     def _absent(self) -> list[Suspect]:
         """Suspects whose message is not in its list: the rows are read first, then the list."""
         lists = self.center.recovery.dispatched_lists()
-        heads = self.queue.oldest(lists) if lists else {}
+        heads = self.queue.oldest([name for name in lists if _can_be(name)])
         found: list[Suspect] = []
         for name in lists:
-            suspects = self.center.recovery.suspects(name, self.settings.lost_after_s, _at(heads[name]))
+            suspects = self.center.recovery.suspects(name, self.settings.lost_after_s, _at(heads.get(name)))
             for place in {suspect.list_name for suspect in suspects}:
                 found += self._missing([s for s in suspects if s.list_name == place], place)
         return found
 
     def _missing(self, suspects: Sequence[Suspect], name: ListName) -> Iterable[Suspect]:
-        listed = self.queue.listing(name)
+        listed = self.queue.listing(name) if _can_be(name) else []
         if listed is None:
             self._tell_unlisted(name)
             return []
@@ -105,6 +106,7 @@ class WorkerRecovery:
         self._heartbeats = Heartbeats(settings.dead_after_s)
         self._doubted: set[str] = set()
         self._alarmed: set[tuple[int, int]] = set()
+        self._hopeless: set[int] = set()
         self._rng = random.Random()
         self.lost = 0
 
@@ -133,12 +135,12 @@ class WorkerRecovery:
         if not acting:
             return
         self._doubt(deaths.doubted, len(watched))
+        self._alarm(self.center.recovery.overdue(self._margin))
         dead = [worker for worker in deaths.dead if self._declare_dead(watched[worker])]
         gone = [holder.worker_id for holder in holders.values() if holder.orphaned]
         deadline = monotonic() + TAKING_SECONDS
         for worker_id in dict.fromkeys([*dead, *gone]):
             self._take_from(worker_id, deadline)
-        self._alarm(self.center.recovery.overdue(self._margin))
 
     def _declare_dead(self, worker: Watched) -> bool:
         declared = self.center.recovery.declare_dead(worker)
@@ -158,13 +160,31 @@ class WorkerRecovery:
 
     def _take_from(self, worker_id: str, deadline: float) -> None:
         while monotonic() <= deadline:
-            ends = self.center.recovery.lose(worker_id, self._judge)
+            orphans = self.center.recovery.orphans(worker_id, self._hopeless)
+            ends = self._lose(worker_id, orphans) if orphans else []
             for end in ends:
                 extra = {"task_id": end.task.id, "task_code": end.task.task_code, "attempt": end.task.attempt}
                 log.warning("lost with worker %s: %s", worker_id, _follows(end), extra=extra)
             self.lost += len(ends)
             if not ends:
                 return
+
+    def _lose(self, worker_id: str, orphans: Mapping[int, int]) -> list[Finish]:
+        """Take these rows; one that the database refuses to write is found by halving, and left to a person."""
+        try:
+            return self.center.recovery.lose(worker_id, orphans, self._judge)
+        except (DatabaseUnavailable, CommitUnknown, SchemaError):
+            raise
+        except (StoreError, ValueError) as error:
+            if len(orphans) == 1:
+                (task_id,) = orphans
+                self._hopeless.add(task_id)
+                told = "lost with worker %s, and its row cannot be written, a person must mend it: %s"
+                log.error(told, worker_id, error, extra={"task_id": task_id})  # noqa: TRY400 - one line says it
+                return []
+        ids = sorted(orphans)
+        halves = (ids[: len(ids) // 2], ids[len(ids) // 2 :])
+        return [end for half in halves for end in self._lose(worker_id, {i: orphans[i] for i in half})]
 
     def _judge(self, task: Claimed) -> Finish:
         verdict = judge_loss(
@@ -181,7 +201,7 @@ class WorkerRecovery:
             move=verdict.move,
             retry_count=verdict.retry_count,
             delay=verdict.delay,
-            error=f"lost with its worker, loss {task.lost_count + 1}: the worker is dead or gone",
+            error=f"lost with its worker, loss {task.lost_count + 1}: claimed at {iso(task.claimed_at)}, and never ended",
             suspect=task.lost_count > 0,
         )
 
@@ -215,3 +235,12 @@ def _at(head: Message | None) -> datetime | None:
     if head is None or not head.dispatched_at:
         return None
     return parse_instant(head.dispatched_at)
+
+
+def _can_be(name: ListName) -> bool:
+    """Whether there can be such a list: a row may have been edited by hand to say a queue that has none."""
+    try:
+        check_name(name.queue, "queue")
+    except InputError:
+        return False
+    return True

@@ -20,6 +20,9 @@ log = logging.getLogger("taskkit.worker")
 MISSING_PATIENCE = 5.0
 PULL_SECONDS = 0.5
 RETRY_MISSING = 0.1
+MOST_MISSING = 2000
+WIDEST = 200
+"""How many messages are pulled at once when what was pulled turned out to be of no task that waits for it."""
 
 
 class Puller:
@@ -39,7 +42,7 @@ class Puller:
         self.call = Call()
         self.claiming: Sequence[Message] = ()
         self._missing: dict[Message, float] = {}
-        self._looked = 0.0
+        self._looked, self._widen = 0.0, 1
         self._troubles, self._sql_troubles = Troubles("pulling messages"), Troubles("claiming tasks")
         self._thread = threading.Thread(target=self._run, name="puller", daemon=True)
 
@@ -68,7 +71,9 @@ class Puller:
     def _pull(self, room: int) -> None:
         try:
             with self.call("pulling messages from the broker"):
-                pulled = self.queue.pull(self.queues, room, RETRY_MISSING if self._missing else PULL_SECONDS)
+                pulled = self.queue.pull(
+                    self.queues, max(room, self._widen), RETRY_MISSING if self._missing else PULL_SECONDS
+                )
         except BrokerUnavailable as error:
             self.stop.wait(self._troubles.met(error))
             return
@@ -91,6 +96,8 @@ class Puller:
         if claimed is None:
             return
         claims, before = claimed
+        in_vain = not claims.won and len(self._missing) < MOST_MISSING
+        self._widen = min(WIDEST, 2 * max(self._widen, len(messages))) if in_vain else 1
         if claims.won:
             self.tally.anchor(claims.won[0].claimed_at, before)
             self.pool.add(claims.won)

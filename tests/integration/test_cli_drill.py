@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from taskkit.center import TaskFilter
+from taskkit.embedded import Embedded
 from taskkit.lab.drills import DRILLS, Drill, Report
 from taskkit.lab.ground import Ground
+from taskkit.model import ListName
 from taskkit.settings import Scheduler
 from taskkit.states import ENDED
-from tests.processes import Stack, alive
+from tests.commands import program
+from tests.processes import Installation, Stack, alive
 
 pytest_plugins = ["tests.stacks"]
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
@@ -40,9 +46,8 @@ def test_a_healthy_installation_passes_and_is_left_as_it_was(stack: Stack, kind:
     assert not [
         node for node in center.nodes.workers() if found["queue"] in node["queues"] and alive(node["pid"])
     ]
-    left = center.read.find(TaskFilter(queue=found["queue"], limit=1000))
-    assert left
-    assert {task.status for task in left} <= ENDED
+    assert center.read.find(TaskFilter(queue=found["queue"], limit=1000)) == []
+    assert stack.queue.depth([ListName(found["queue"])]) == {ListName(found["queue"]): 0}
 
 
 def test_a_condition_that_does_not_hold_fails_the_drill(stack: Stack) -> None:
@@ -56,3 +61,19 @@ def test_a_condition_that_does_not_hold_fails_the_drill(stack: Stack) -> None:
         assert ("all tasks succeeded", False, "0 of 2") in drill.report.checks
     assert {task.status for task in stack.home.kit.center.read.tasks(ids)} <= ENDED
     assert not Report("x", "q").passed, "a drill without a condition proves nothing"
+
+
+def test_without_a_scheduler_there_is_nothing_to_try(home: Installation) -> None:
+    for kind in DRILLS:
+        done = program("drill", kind, env=home.environment, cwd=home.folder)
+        assert (done.returncode, done.stdout) == (1, ""), done.stderr
+        assert "no scheduler is alive" in done.stderr
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Installation]:
+    with Installation(tmp_path) as one, contextlib.closing(one.kit):
+        one.enqueue("echo")
+        Embedded(one.settings.home).join()
+        yield one
+        Embedded(one.settings.home).leave()

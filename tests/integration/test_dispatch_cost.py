@@ -86,7 +86,7 @@ BY_ID = {
     "PUT_BACK": (dispatch_sql.PUT_BACK, ()),
     "EXPIRE_DUE": (dispatch_sql.EXPIRE_DUE, ("note",)),
     "WON_IN_BATCH": (dispatch_sql.WON_IN_BATCH, ()),
-    "CLAIM": (work_sql.CLAIM, ()),
+    "CLAIM": (work_sql.claim(attempt=True, code=True), ()),
     "CLAIMED_IN_BATCH": (work_sql.CLAIMED_IN_BATCH, ()),
     "LOCK_HELD": (work_sql.LOCK_HELD, ()),
     "LOCK_TASK": (people_sql.LOCK_TASK, ("id",)),

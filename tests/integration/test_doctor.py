@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -284,7 +285,7 @@ def test_tables_of_the_applications_own_in_the_same_database_are_not_looked_at(d
         for statement in (
             f"CREATE TABLE task_orders (id INTEGER PRIMARY KEY, name VARCHAR(9)){latin}",
             f"CREATE TABLE task_center_old (id INTEGER PRIMARY KEY){latin}",
-            "CREATE INDEX ix_dispatch ON task_orders (name)",
+            "CREATE INDEX ix_names ON task_orders (name)",
             "CREATE VIEW task_open AS SELECT id FROM task_center",
         ):
             centers.sql(center, statement)
@@ -306,7 +307,10 @@ def test_the_grants_of_the_page_are_enough_for_locks_and_once(little: Any, valke
             for privileges, tables in grants
             for table in re.findall(r"`(\w+)`", tables)
         ]
-        kit = Taskkit(Settings(database_url=little(*words), redis_url=valkey.url))
+        url = little(*words)
+        with contextlib.closing(TaskCenter(os.environ["TASKKIT_DATABASE_URL"])) as center:
+            center.nodes.installation_id()  # as the first scheduler does
+        kit = Taskkit(Settings(database_url=url, redis_url=valkey.url))
         with contextlib.closing(kit):
             if use == "once":
                 with contextlib.closing(sa.create_engine(kit.settings.sqlalchemy_url()).connect()) as own:

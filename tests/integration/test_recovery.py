@@ -447,6 +447,35 @@ def test_rule_17_a_worker_that_wakes_up_between_the_look_and_the_lock_keeps_what
     assert (row.status, row.attempt, row.lost_count) == (Status.RUNNING, 2 if again else 1, int(again))
 
 
+def test_guarantee_1_a_row_that_cannot_be_written_does_not_keep_the_others_from_recovery(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody edited a running row by hand, so that its attempt can have no run row."""
+    claimed = start(case.center, "host:1:nobody", *[new() for _ in range(5)])
+    bad, *good = [one.id for one in claimed]
+    sql(case.center, "UPDATE task_center SET attempt = 0 WHERE id = :id", id=bad)
+    for _ in range(3):
+        case.workers.look()
+    assert case.statuses([bad, *good]) == [Status.RUNNING, *[Status.PENDING] * 4]
+    (told,) = [r for r in caplog.records if "a person must mend it" in r.getMessage()]
+    assert told.task_id == bad  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("list_name", "q"), ("list_name", "q:x"), ("list_name", ""), ("list_name", ":5"), ("queue", "")],
+)
+def test_guarantee_1_a_dispatched_row_edited_by_hand_does_not_keep_the_others_from_recovery(
+    case: Case, column: str, value: str
+) -> None:
+    ids = case.ids(3)
+    case.scan()
+    case.queue.pull(["q"], 100, 0)
+    sql(case.center, f"UPDATE task_center SET {column} = :value WHERE id = :id", value=value, id=ids[0])
+    case.pass_by(24)
+    assert case.statuses(ids) == [Status.PENDING] * 3
+
+
 def test_a_loss_is_bounded_in_a_portion_and_all_portions_come(case: Case) -> None:
     claimed = start(case.center, "host:1:nobody", *[new() for _ in range(450)])
     case.workers.look()

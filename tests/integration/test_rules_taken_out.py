@@ -132,7 +132,7 @@ def test_rule_09_a_message_starts_only_the_attempt_it_was_pushed_for(
 ) -> None:
     """A message that comes late would start an attempt whose own message is still under way."""
     if taken_out:
-        take_out(monkeypatch, working, "CLAIM", "attempt = :attempt")
+        take_out(monkeypatch, working, "SAME_ATTEMPT", "attempt = :attempt")
     center.intake.insert([new()])
     batch = dispatch(center)
     stale = messages(batch)

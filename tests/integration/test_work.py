@@ -130,3 +130,14 @@ def test_rule_09_a_message_of_an_earlier_attempt_does_not_start_the_next_one(cen
     desk = center.worker_desk(W1)
     assert answers(desk.claim([stale])) == {"duplicates": 1}
     assert [c.attempt for c in desk.claim([fresh]).won] == [2]
+
+
+def test_a_message_of_another_task_with_this_id_claims_nothing(center: TaskCenter) -> None:
+    """As after a restore of SQL: an old message names an id that is another task's now."""
+    (task_id,) = center.intake.insert([new("report", max_retry=0)])
+    center.dispatch.claim([task_id])
+    desk = center.worker_desk("host:1:w")
+    foreign, ours = Message(task_id, "mail", 1), Message(task_id, "report", 1)
+    claims = desk.claim([foreign])
+    assert (claims.won, claims.duplicates, claims.missing) == ([], [foreign], [])
+    assert [won.id for won in desk.claim([ours]).won] == [task_id]

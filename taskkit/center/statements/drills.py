@@ -6,3 +6,16 @@ WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND id <> CONNECTION_ID()
 """
 
 KILL = "KILL {:d}"
+
+FORGET_RUNS = """
+DELETE FROM task_run WHERE task_id IN :ids AND task_id IN (
+  SELECT id FROM task_center WHERE id IN :ids AND status IN :statuses)
+"""
+
+FORGET_ACTIONS = """
+DELETE FROM task_action WHERE task_id IN :ids
+"""
+
+FORGET_TASKS = """
+DELETE FROM task_center WHERE id IN :ids AND status IN :statuses
+"""

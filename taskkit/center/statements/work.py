@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from taskkit.center.statements.rows import update_each
 
-CLAIM = """
-UPDATE task_center {force_primary} SET
-  status = :to, worker_id = :worker, token = :token, claimed_at = {now}, progress = NULL, progress_text = NULL,
-  updated_at = {now}
-WHERE id IN :ids AND status IN :statuses AND attempt = :attempt AND (expires_at IS NULL OR expires_at > {now})
-"""
+SAME_ATTEMPT, SAME_CODE = " AND attempt = :attempt", " AND task_code = :code"
 
-CLAIM_ANY_ATTEMPT = """
+_CLAIM = """
 UPDATE task_center {force_primary} SET
   status = :to, worker_id = :worker, token = :token, claimed_at = {now}, progress = NULL, progress_text = NULL,
   updated_at = {now}
@@ -39,7 +34,7 @@ HELD = (
 )
 
 UNCLAIMED = """
-SELECT id, status, attempt, CASE WHEN expires_at <= {now} THEN 1 ELSE 0 END AS expired
+SELECT id, task_code, status, attempt, CASE WHEN expires_at <= {now} THEN 1 ELSE 0 END AS expired
 FROM task_center {force_primary} WHERE id IN :ids
 """
 
@@ -101,6 +96,11 @@ WHERE id = :id AND attempt = :attempt AND status = :status
 OCCURRENCE_ENDED = """
 UPDATE task_occurrence SET outcome = :outcome WHERE task_id = :task_id AND planned_at = :planned_at
 """
+
+
+def claim(*, attempt: bool, code: bool) -> str:
+    """1 → 2 for messages that are alike: guarded by the attempt and the code that they name, if they do."""
+    return _CLAIM + (SAME_ATTEMPT if attempt else "") + (SAME_CODE if code else "")
 
 
 def write_ends(mysql: bool, rows: int) -> str:

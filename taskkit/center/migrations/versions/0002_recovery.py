@@ -33,6 +33,7 @@ def upgrade() -> None:
             sa.Column("holder", name(120), nullable=True),
             stamp("done_at"),
         )
+    if "ix_once_done" not in {index["name"] for index in sa.inspect(op.get_bind()).get_indexes("task_once")}:
         op.create_index("ix_once_done", "task_once", ["done_at"])
 
 

@@ -35,8 +35,17 @@ def drilled(stack: Stack, kind: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("kind", ["worker-kill", "sql-blip"])
+def test_a_healthy_embedded_installation_passes(embedded_stack: Stack, kind: str) -> None:
+    passes_and_leaves_nothing(embedded_stack, kind)
+
+
 @pytest.mark.parametrize("kind", DRILLS)
-def test_a_healthy_installation_passes_and_is_left_as_it_was(stack: Stack, kind: str) -> None:
+def test_a_healthy_installation_on_servers_passes(server_stack: Stack, kind: str) -> None:
+    passes_and_leaves_nothing(server_stack, kind)
+
+
+def passes_and_leaves_nothing(stack: Stack, kind: str) -> None:
     code, found = drilled(stack, kind)
     assert (code, found["passed"]) == (0, True), found
     assert found["recovered_s"] > 0

@@ -36,6 +36,10 @@ def command(front: Front, kind: str, as_json: bool) -> None:
       scheduler-kill  a scheduler is killed between claim and push
 
     Exit code 1 when a condition did not hold.
+
+    \b
+      taskkit drill worker-kill
+      taskkit drill redis-loss --json
     """
     from taskkit.lab.drills import DRILLS, Drill
     from taskkit.lab.ground import Ground

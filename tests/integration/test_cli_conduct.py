@@ -38,7 +38,7 @@ ALL = dict(commands(root))
 
 def test_the_promised_commands_are_there() -> None:
     names = {" ".join(path) for path in ALL}
-    tasks = {f"tasks {verb}" for verb in "list show retry run-now pause resume give-up cancel".split()}
+    tasks = {f"tasks {verb}" for verb in "list show dead retry run-now pause resume give-up cancel".split()}
     single = {
         "up",
         "demo",
@@ -50,6 +50,7 @@ def test_the_promised_commands_are_there() -> None:
         "db upgrade",
         "db status",
         "doctor",
+        "drill",
         "prune",
     }
     assert names == tasks | single | {"tasks", "cron", "db", "completion"}

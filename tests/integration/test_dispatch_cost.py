@@ -78,7 +78,16 @@ def explain(center: TaskCenter, template: str, **values: Any) -> list[dict[str, 
 
 LIST = {"status": 0, "queue": "q", "priority": 5, "n": 100}
 
-IDS = {"ids": [1, 2, 3], "statuses": [0, 4], "status": 1, "to": 1, "token": "t", "worker": "w", "attempt": 1}
+IDS = {
+    "ids": [1, 2, 3],
+    "statuses": [0, 4],
+    "status": 1,
+    "to": 1,
+    "token": "t",
+    "worker": "w",
+    "attempt": 1,
+    "code": "c",
+}
 
 BY_ID = {
     "LOCK_DUE": (dispatch_sql.LOCK_DUE, ()),

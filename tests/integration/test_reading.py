@@ -79,10 +79,10 @@ def test_a_worker_is_seen_from_its_start_to_its_end(center: TaskCenter) -> None:
     assert (seen["processed"], seen["stacks"], seen["children"]) == (7, "stack", [{"pid": 8, "what": "😀"}])
     assert 0 <= seen["heartbeat_age_s"] < 30
     assert sql(center, "SELECT heartbeat_count FROM task_worker") == [(3,)]
-    sql(center, "UPDATE task_worker SET heartbeat_at = '2020-01-01 00:00:00'")
     center.nodes.enter_worker(beat("host:9:bb"))
-    assert [row["worker_id"] for row in center.nodes.workers()] == ["host:9:bb"]
-    center.nodes.leave_worker("host:9:bb")
+    assert [row["worker_id"] for row in center.nodes.workers()] == ["host:7:aa", "host:9:bb"]
+    for worker_id in ("host:7:aa", "host:9:bb"):
+        center.nodes.leave_worker(worker_id)
     assert center.nodes.workers() == []
 
 

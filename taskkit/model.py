@@ -8,6 +8,8 @@ from typing import Any
 
 from taskkit.states import Move, Outcome, Status, TaskType
 
+HOST_LETTERS = 100
+"""So much of a host's name stands in the rows of nodes and runs."""
 FRESH_S = 15.0
 """Seconds after which a node whose heartbeat was not renewed looks dead."""
 PRIORITIES = range(10)

@@ -6,13 +6,15 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from taskkit.clock import monotonic
+from taskkit.model import HOST_LETTERS
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before a role that died is started again; the last one repeats."""
@@ -39,6 +41,10 @@ class Role:
     def pid(self) -> int | None:
         """The process that runs, or None."""
         return self.process.pid if self.process is not None else None
+
+    def is_of(self, node: Mapping[str, Any]) -> bool:
+        """Whether this row of a node is that of the process that runs."""
+        return bool(node["pid"] == self.pid) and is_here(node)
 
     def start(self) -> None:
         """Start the process in a group of its own: Ctrl-C reaches it only through us, once."""
@@ -78,6 +84,11 @@ class Role:
         pause = PAUSES[min(self.deaths, len(PAUSES)) - 1]
         self.starts_again = monotonic() + pause
         return pause
+
+
+def is_here(node: Mapping[str, Any]) -> bool:
+    """Whether a node is of this host: in containers a pid alone is found on every one."""
+    return bool(node["host"] == socket.gethostname()[:HOST_LETTERS])
 
 
 def ending(code: int) -> str:

@@ -14,13 +14,12 @@ from taskkit.center.occurrences import settle
 from taskkit.center.statements import work as sql
 from taskkit.errors import CronError
 from taskkit.fingerprints import fingerprint
-from taskkit.model import Finish
+from taskkit.model import HOST_LETTERS, Finish
 from taskkit.planning import NextUp, after_run, schedule_of, within
 from taskkit.states import Move, OccurrenceState, Outcome, Status, TaskType, target
 from taskkit.texts import TEXT_BYTES, cut, cut_middle, encodable
 
 GOES_ON = {Move.FAIL, Move.HAND_BACK, Move.LOSE, Move.NEXT_OCCURRENCE}
-HOST_LETTERS = 100
 ROWS_PER_STATEMENT = 200
 LETTERS_PER_STATEMENT = 1_000_000
 """A letter may take four bytes, and quoting doubles them: so a statement fits the usual packet of 16 MiB."""

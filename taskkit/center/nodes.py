@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Row
 
 from taskkit.center.database import Database
 from taskkit.center.statements import nodes as sql
-from taskkit.model import SchedulerBeat, WorkerBeat
+from taskkit.model import HOST_LETTERS, SchedulerBeat, WorkerBeat
 
 INSTANTS = {"started_at", "heartbeat_at", "last_progress_at", "last_scan_at", "stopped_at"}
 DOCUMENTS = {"children", "tasks"}
@@ -41,7 +41,7 @@ class NodeDesk:
         """A worker starts: its row is there before it takes its first message."""
         parameters = {
             "worker_id": beat.worker_id,
-            "host": beat.host[:100],
+            "host": beat.host[:HOST_LETTERS],
             "pid": beat.pid,
             "serves": beat.queues,
             "processes": beat.processes,
@@ -81,7 +81,7 @@ class NodeDesk:
 
     def enter_scheduler(self, scheduler_id: str, host: str, pid: int) -> None:
         """A scheduler starts."""
-        self._write(sql.SCHEDULER_IN, {"scheduler_id": scheduler_id, "host": host[:100], "pid": pid})
+        self._write(sql.SCHEDULER_IN, {"scheduler_id": scheduler_id, "host": host[:HOST_LETTERS], "pid": pid})
 
     def beat_scheduler(self, beat: SchedulerBeat) -> bool:
         """A scheduler's heartbeat; False when its row is gone."""

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
+from taskkit.center.claimed import claimed
 from taskkit.center.database import Database
 from taskkit.center.ends import endings, write_endings, write_run_rows
 from taskkit.center.faults import explain
@@ -23,7 +24,6 @@ PORTION = 200
 RUNG_PORTION = 1000
 DIGITS = frozenset("0123456789")
 RUNG_FOR = sorted(int(s) for s in sources(Move.RING_AGAIN))
-CLAIMED_FIELDS = Claimed.__dataclass_fields__
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class RecoveryDesk:
             "to": int(target(Move.RING_AGAIN)),
         }
         connection.execute(self.database.text(sql.RING_AGAIN), parameters)
-        lost = [_message_gone(self._claimed(row), lists[row.id].list_name) for row in rows]
+        lost = [_message_gone(claimed(self.database.dialect, row), lists[row.id].list_name) for row in rows]
         write_run_rows(connection, self.database, lost, None, self._now(rows[0]))
         return len(rows)
 
@@ -170,7 +170,7 @@ class RecoveryDesk:
         parameters = {"ids": sorted(orphans), "status": int(Status.RUNNING), "worker": worker_id}
         found = connection.execute(self.database.text(sql.LOCK_ORPHANS), parameters).all()
         rows = [row for row in found if row.attempt == orphans[row.id]]
-        ends = [judge(self._claimed(row)) for row in rows]
+        ends = [judge(claimed(self.database.dialect, row)) for row in rows]
         if ends:
             held = {(row.id, row.attempt): row for row in rows}
             write_endings(connection, self.database, endings(self.database, ends, held, self.default_zone))
@@ -186,12 +186,6 @@ class RecoveryDesk:
 
     def _rows(self, template: str, parameters: dict[str, Any]) -> Sequence[Row[Any]]:
         return self.database.read(lambda c: c.execute(self.database.text(template), parameters).all())
-
-    def _claimed(self, row: Row[Any]) -> Claimed:
-        values = {name: value for name, value in row._mapping.items() if name in CLAIMED_FIELDS}
-        for name in "dispatched_at", "claimed_at", "occurrence_at":
-            values[name] = self.database.dialect.instant(values[name])
-        return Claimed(**{**values, "suspect": bool(row.suspect)})
 
     def _now(self, row: Row[Any]) -> datetime:
         now = self.database.dialect.instant(row.now)

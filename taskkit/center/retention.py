@@ -52,8 +52,13 @@ class RetentionDesk:
         A step reads at most ``keep.chunk`` rows without a lock and deletes at most so many in one transaction. Rows
         that somebody has locked are left for the next pass. ``dry`` only counts.
         """
-        for walk in self._walks(keep, self.database.now()):
-            yield from self._walk(walk, keep.chunk, dry=dry)
+        for table in self.tables(keep, dry=dry):
+            yield from table
+
+    def tables(self, keep: Retention, *, dry: bool = False) -> Iterator[Iterator[Step]]:
+        """The steps of one pass, table by table, so that one in trouble does not end those after it."""
+        walks = self._walks(keep, self.database.now())
+        return (self._walk(walk, keep.chunk, dry=dry) for walk in walks)
 
     def _walks(self, keep: Retention, now: datetime) -> Iterator[Walk]:
         if keep.tasks_days or keep.dead_days:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Row
 
+from taskkit.center.claimed import claimed
 from taskkit.center.database import Database
 from taskkit.center.ends import endings, portions, write_endings, write_run_rows
 from taskkit.center.intake import new_token
@@ -60,7 +61,10 @@ class WorkDesk:
         """The tasks that SQL says this worker runs, without their payloads; at most so many."""
         parameters = {"status": int(Status.RUNNING), "worker": self.worker_id, "most": most}
         text = self.database.text(sql.HELD)
-        return [self._read(row) for row in self.database.read(lambda c: c.execute(text, parameters).all())]
+        return [
+            claimed(self.database.dialect, row)
+            for row in self.database.read(lambda c: c.execute(text, parameters).all())
+        ]
 
     def cancel_requested(self, ids: Sequence[int]) -> set[tuple[int, int]]:
         """Those of this worker's running tasks, as (id, attempt), that a person wants to be cancelled."""
@@ -112,14 +116,7 @@ class WorkDesk:
             "worker": self.worker_id,
         }
         rows = connection.execute(self.database.text(template), parameters)
-        return [self._read(row) for row in rows]
-
-    def _read(self, row: Row[Any]) -> Claimed:
-        values = dict(row._mapping)
-        for name in "dispatched_at", "claimed_at", "occurrence_at":
-            values[name] = self.database.dialect.instant(values[name])
-        values["suspect"] = bool(values["suspect"])
-        return Claimed(**values)
+        return [claimed(self.database.dialect, row) for row in rows]
 
     def _answers(self, messages: Sequence[Message], won: list[Claimed]) -> Claims:
         claims = Claims(won=won)

@@ -98,6 +98,11 @@ def _message(error: BaseException) -> str:
     return f"unexpected {type(error).__name__}: {error}; run it again with {DEBUG}=1 for the traceback, and report it"
 
 
+def interrupt(*_: object) -> None:
+    """A signal's handler: end as at Ctrl-C, so that what was begun is cleaned up."""
+    raise KeyboardInterrupt
+
+
 def say(text: str) -> None:
     """One line on stderr: ``taskkit: …``, without secrets and without control characters."""
     from taskkit.render import plain

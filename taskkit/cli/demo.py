@@ -6,7 +6,7 @@ import signal
 
 import click
 
-from taskkit.cli.conduct import Failed
+from taskkit.cli.conduct import Failed, interrupt
 
 
 @click.command()
@@ -26,12 +26,8 @@ def command(keep: bool) -> None:
     from taskkit.demo import Demo, Unexpected
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, interrupt)
     try:
         Demo().run(keep=keep)
     except Unexpected:
         raise Failed from None
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt

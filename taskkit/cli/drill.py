@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from taskkit.cli.conduct import Failed, say
+from taskkit.cli.conduct import Failed, interrupt, say
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import json_option
 
@@ -46,15 +46,10 @@ def command(front: Front, kind: str, as_json: bool) -> None:
     from taskkit.render import to_json
 
     _ = front.center  # an installation that is not there is said before anything is started
-    options = [
-        part
-        for name, value in (("--home", front.home), ("--config", front.config))
-        if value
-        for part in (name, str(value))
-    ]
-    with Ground(front.kit, options) as ground:
+    with Ground(front.kit, front.options) as ground:
         drill = Drill(kind, ground, front.settings.scheduler, lambda text: None if as_json else say(text))
-        signal.signal(signal.SIGTERM, _interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, interrupt)
         DRILLS[kind](drill)
         if drill.report.passed:
             ground.forget()
@@ -64,10 +59,6 @@ def command(front: Front, kind: str, as_json: bool) -> None:
         _show(drill)
     if not drill.report.passed:
         raise Failed
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _shape(drill: Drill) -> dict[str, Any]:

@@ -26,6 +26,12 @@ class Front:
         self._raw: TaskCenter | None = None
 
     @property
+    def options(self) -> list[str]:
+        """What was said on the command line about the installation, for a process that is to mean the same."""
+        given = {"--home": self.home, "--config": self.config}
+        return [part for name, value in given.items() if value for part in (name, str(value))]
+
+    @property
     def settings(self) -> Settings:
         """Environment and taskkit.toml, with what was said on the command line."""
         if self._settings is None:

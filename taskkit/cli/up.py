@@ -117,17 +117,13 @@ def check_app(app: str) -> None:
 
 def roles_of(front: Front, schedulers: int, workers: int, options: dict[str, Any]) -> list[Role]:
     """The processes to run; ``options`` are those of the worker."""
-    common = _options({"--home": front.home, "--config": front.config})
-    scheduler = [sys.executable, "-m", "taskkit.scheduler", *common]
-    worker = [sys.executable, "-m", "taskkit.worker", *common, *_options(options)]
+    asked = [part for name, value in options.items() if value for part in (name, str(value))]
+    scheduler = [sys.executable, "-m", "taskkit.scheduler", *front.options]
+    worker = [sys.executable, "-m", "taskkit.worker", *front.options, *asked]
     return [
         *(Role(f"scheduler {n}", scheduler) for n in range(1, schedulers + 1)),
         *(Role(f"worker {n}", worker) for n in range(1, workers + 1)),
     ]
-
-
-def _options(given: dict[str, Any]) -> list[str]:
-    return [part for name, value in given.items() if value for part in (name, str(value))]
 
 
 @contextlib.contextmanager
@@ -182,7 +178,7 @@ def _at_work(center: TaskCenter, roles: Sequence[Role]) -> bool:
     """Whether every role has its row in the task center."""
     with contextlib.suppress(TaskkitError):
         nodes = [*center.nodes.schedulers(), *center.nodes.workers()]
-        return {role.pid for role in roles} <= {node["pid"] for node in nodes}
+        return all(any(role.is_of(node) for node in nodes) for role in roles)
     return False
 
 

@@ -20,6 +20,7 @@ from taskkit.kit import Taskkit
 from taskkit.render import duration, progress, show
 from taskkit.settings import redact
 from taskkit.states import ENDED
+from taskkit.supervising import is_here
 
 if TYPE_CHECKING:
     from taskkit.center import TaskCenter
@@ -138,7 +139,7 @@ class Demo:
         roles = self.stage.roles()
         with contextlib.suppress(StoreError):  # the tables are still being made
             nodes = [*self.center.nodes.schedulers(), *self.center.nodes.workers()]
-            return [node for node in nodes if node["pid"] in roles]
+            return [node for node in nodes if node["pid"] in roles and is_here(node)]
         return []
 
     def _start_by_hand(self) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskkit.health.facts import BrokerFacts
-from taskkit.health.findings import Finding, error, note, ok, size, untold, version_of, warning
+from taskkit.health.findings import Finding, answers, error, note, ok, size, untold, version_of, warning
 
 LEAST = (6, 2)
-SLOW_MS, VERY_SLOW_MS = 20.0, 200.0
 
 
 def judge_broker(broker: BrokerFacts) -> Iterator[Finding]:
@@ -33,16 +32,9 @@ def judge_broker(broker: BrokerFacts) -> Iterator[Finding]:
 
 
 def _reachable(broker: BrokerFacts) -> Finding:
-    if broker.latency_ms is None:
-        return untold("broker.reachable", "how fast the broker answers")
-    took = broker.latency_ms
-    what = f"{broker.server.product} answers in {took:.1f} ms"
-    if took < SLOW_MS:
-        return ok("broker.reachable", what)
-    level = warning if took >= VERY_SLOW_MS else note
-    return level(
-        "broker.reachable", what, "every scan and every pull waits for it", "put it near, or look at its load"
-    )
+    who = "the broker" if broker.latency_ms is None else broker.server.product
+    why = "every scan and every pull waits for it"
+    return answers("broker.reachable", who, broker.latency_ms, why, "put it near, or look at its load")
 
 
 def _commands(broker: BrokerFacts) -> Finding:

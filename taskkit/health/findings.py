@@ -52,6 +52,19 @@ def error(name: str, what: str, why: str, advice: str) -> Finding:
     return Finding(name, Level.ERROR, what, why, advice)
 
 
+SLOW_MS, VERY_SLOW_MS = 20.0, 200.0
+
+
+def answers(name: str, who: str, took_ms: float | None, why: str, advice: str) -> Finding:
+    """How fast a store answers: what is slow hurts by ``why``."""
+    if took_ms is None:
+        return untold(name, f"how fast {who} answers")
+    what = f"{who} answers in {took_ms:.1f} ms"
+    if took_ms < SLOW_MS:
+        return ok(name, what)
+    return (warning if took_ms >= VERY_SLOW_MS else note)(name, what, why, advice)
+
+
 def worst(findings: Iterable[Finding]) -> Level:
     """The worst level among them."""
     ranks = list(Level)

@@ -9,6 +9,7 @@ from taskkit.health.access import judge_grants
 from taskkit.health.facts import Facts
 from taskkit.health.findings import (
     Finding,
+    answers,
     error,
     is_on,
     note,
@@ -24,7 +25,6 @@ from taskkit.health.tables import judge_tables
 
 LEAST = {"mysql": (8, 0), "mariadb": (10, 6), "sqlite": (3, 35)}
 NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "sqlite": "SQLite"}
-SLOW_MS, VERY_SLOW_MS = 20.0, 200.0
 USUAL_PACKET = 16 << 20
 RECYCLE_S = 1800
 SHORT_WAIT_S = 60
@@ -59,17 +59,10 @@ def _server(sql: SqlFacts, facts: Facts) -> Iterator[Finding]:
 
 
 def _reachable(sql: SqlFacts) -> Finding:
-    if sql.latency_ms is None:
-        return untold("sql.reachable", "how fast the database answers")
-    took = sql.latency_ms
-    what = f"{NAMES[sql.product]} answers in {took:.1f} ms"
-    if took < SLOW_MS:
-        return ok("sql.reachable", what)
-    level = warning if took >= VERY_SLOW_MS else note
+    who = "the database" if sql.latency_ms is None else NAMES[sql.product]
     why = "every claim and every end of tasks waits for it several times"
-    return level(
-        "sql.reachable", what, why, "put schedulers and workers near the database, or look at its load"
-    )
+    advice = "put schedulers and workers near the database, or look at its load"
+    return answers("sql.reachable", who, sql.latency_ms, why, advice)
 
 
 def _version(sql: SqlFacts) -> Finding:

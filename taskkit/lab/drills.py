@@ -106,7 +106,7 @@ def redis_loss(drill: Drill) -> None:
     ground = drill.ground
     drill.needs_the_installation()
     ids = ground.enqueue(WAITING)
-    _dispatched(drill, len(ids))
+    _when_all(drill, Status.DISPATCHED, f"wait in the queue {ground.queue_name}")
     taken = 0
     while pulled := ground.queue.pull([ground.queue_name], 1000, 0).messages:
         taken += len(pulled)
@@ -126,7 +126,7 @@ def worker_kill(drill: Drill) -> None:
     drill.needs_the_installation()
     doomed = ground.worker(NAPS)
     ids = ground.enqueue(NAPS, NAP_S)
-    _running(drill, len(ids))
+    _when_all(drill, Status.RUNNING, "run in a worker of the drill's own")
     ground.kill(doomed)
     drill.fault(f"a worker was killed (SIGKILL) while it ran {len(ids)} tasks")
     ground.worker(NAPS)
@@ -169,7 +169,7 @@ def sql_blip(drill: Drill) -> None:
     drill.needs_the_installation()
     worker = ground.worker(NAPS)
     ids = ground.enqueue(NAPS, NAP_S)
-    _running(drill, len(ids))
+    _when_all(drill, Status.RUNNING, "run in a worker of the drill's own")
     desk, before = ground.center.drills, ground.retries(worker)
     if desk.cuts:
         with again_and_again(lambda: desk.cut(ground.ports(worker))) as cuts:
@@ -202,20 +202,14 @@ def _all_succeeded(ground: Ground, ids: list[int]) -> bool:
     return all(found[0] == Status.SUCCESS for found in ground.center.read.statuses(ids).values())
 
 
-def _dispatched(drill: Drill, count: int) -> None:
-    if drill.ground.within(SETTLE_S, lambda: drill.ground.in_status(Status.DISPATCHED) == count) is None:
+def _when_all(drill: Drill, status: Status, told: str) -> None:
+    """Wait until all tasks of the drill are there; a drill that cannot begin is no drill."""
+    ground, count = drill.ground, len(drill.ground.ids)
+    if ground.within(SETTLE_S, lambda: ground.in_status(status) == count) is None:
         raise TaskkitError(
-            f"the drill's {count} tasks were not dispatched in {SETTLE_S:.0f} s; see `taskkit status`"
+            f"the drill's {count} tasks were not {status.label} in {SETTLE_S:.0f} s; see `taskkit status`"
         )
-    drill.step(f"{count} tasks wait in the queue {drill.ground.queue_name}")
-
-
-def _running(drill: Drill, count: int) -> None:
-    if drill.ground.within(SETTLE_S, lambda: drill.ground.in_status(Status.RUNNING) == count) is None:
-        raise TaskkitError(
-            f"the drill's {count} tasks did not start in {SETTLE_S:.0f} s; see `taskkit status`"
-        )
-    drill.step(f"{count} tasks run in a worker of the drill's own")
+    drill.step(f"{count} tasks {told}")
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from taskkit.errors import NotFound, TaskkitError
 from taskkit.kit import Taskkit
 from taskkit.model import FRESH_S, NewTask, Run
 from taskkit.queues import Queue
+from taskkit.settings import Retention
 from taskkit.states import ENDED, Outcome, Status
 from taskkit.supervising import Role
 
@@ -32,12 +32,9 @@ START_S = 60.0
 LOOK_S = 0.05
 TRIES = 5
 KEEPING = {
-    f"TASKKIT_RETENTION_{name}_DAYS": "0"
-    for name in ("TASKS", "DEAD", "RUNS", "OCCURRENCES", "SAMPLES", "ACTIONS", "ONCE")
+    f"TASKKIT_RETENTION_{name.upper()}": "0" for name in Retention.__struct_fields__ if name.endswith("_days")
 }
 """A scheduler of the drill's prunes nothing of the user's, whatever the settings are on this node."""
-HOST_LETTERS = 100
-"""So much of a host's name stands in the row of a node."""
 
 
 class Ground:
@@ -98,7 +95,7 @@ class Ground:
         """How many schedulers of the installation live; those of the drill do not count."""
         own = [role for role in self._roles if role.name == "scheduler"]
         nodes = [node for node in self.center.nodes.schedulers() if node["heartbeat_age_s"] <= FRESH_S]
-        return sum(not any(_is_of(node, role) for role in own) for node in nodes)
+        return sum(not any(role.is_of(node) for role in own) for node in nodes)
 
     def kill(self, role: Role) -> None:
         """SIGKILL, to the process alone: what hangs on it has to end by itself."""
@@ -199,11 +196,6 @@ class Ground:
         return row is not None and (kind == "scheduler" or len(row["children"]) >= row["processes"])
 
 
-def _is_of(node: Mapping[str, Any], role: Role) -> bool:
-    """Whether this row is that process's: in containers a pid alone is found on every host."""
-    return bool(node["pid"] == role.pid and node["host"] == socket.gethostname()[:HOST_LETTERS])
-
-
 def _newest(nodes: Sequence[Mapping[str, Any]], role: Role) -> Mapping[str, Any] | None:
     """Its row; one that was killed before and had the same pid is older."""
-    return max((n for n in nodes if _is_of(n, role)), key=lambda n: str(n["started_at"]), default=None)
+    return max((n for n in nodes if role.is_of(n)), key=lambda n: str(n["started_at"]), default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +20,7 @@ from taskkit.errors import (
 )
 from taskkit.model import PRIORITIES, DueList, ListName, Message, Won
 from taskkit.queues import Queue
+from taskkit.scheduler.halving import by_halves
 from taskkit.settings import Scheduler
 
 log = logging.getLogger("taskkit.scheduler")
@@ -81,7 +82,7 @@ class Dispatcher:
             return 0.0 if self._contended else None
         places = {task_id: place for place, task_id in enumerate(ids)}
         contended, again = 0, len(ids) >= self.settings.batch
-        for batch in self._claim(ids):
+        for batch in by_halves(ids, self.center.dispatch.claim, self._set_aside):
             self._push(batch, places)
             contended += batch.contended
             again = again or bool(batch.misfired)
@@ -91,23 +92,6 @@ class Dispatcher:
                 self.center.plan.plan_ids(batch.misfired)
         self._contended = contended > len(ids) // 2
         return 0.0 if again or self._contended else None
-
-    def _claim(self, ids: Sequence[int]) -> Iterator[Batch]:
-        """Claim these rows in one batch; a row that the database refuses to move is found, and put aside."""
-        try:
-            batch = self.center.dispatch.claim(ids)
-        except (DatabaseUnavailable, CommitUnknown, SchemaError):
-            raise
-        except (StoreError, ValueError) as error:
-            if len(ids) == 1:
-                self._set_aside(ids[0], error)
-                return
-        else:
-            yield batch
-            return
-        half = len(ids) // 2
-        yield from self._claim(ids[:half])
-        yield from self._claim(ids[half:])
 
     def _set_aside(self, task_id: int, error: Exception) -> None:
         log.error("this task cannot be dispatched and is held: %s", error, extra={"task_id": task_id})

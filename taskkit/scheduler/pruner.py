@@ -42,14 +42,8 @@ class Pruner:
         if self._tables is None:
             if now < self._begin_at:
                 return LOOK_SECONDS
-            self._tables, self._table = self._begin(), iter(())
+            self._tables, self._table = self.center.retention.tables(self.keep), iter(())
         return self._step(self._tables, now)
-
-    def _begin(self) -> Iterator[Iterator[Step]]:
-        """The steps of one pass, table by table, so that one in trouble does not end those after it."""
-        desk, chunk = self.center.retention, self.keep.chunk
-        walks = desk._walks(self.keep, self.center.now())
-        return (desk._walk(walk, chunk, dry=False) for walk in walks)
 
     def _step(self, tables: Iterator[Iterator[Step]], began: float) -> float:
         step = next(self._table, None)  # a table that has raised is at its end

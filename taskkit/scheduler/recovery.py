@@ -10,10 +10,11 @@ from datetime import datetime
 from taskkit.center import TaskCenter
 from taskkit.center.recovery import Overdue, Suspect, Watched
 from taskkit.clock import iso, monotonic, parse_instant
-from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, SchemaError, StoreError
+from taskkit.errors import InputError, StoreError
 from taskkit.model import Claimed, Finish, ListName, Message
 from taskkit.names import check_name
 from taskkit.queues import Queue
+from taskkit.scheduler.halving import by_halves
 from taskkit.scheduler.proofs import Absences, Heartbeats
 from taskkit.settings import Scheduler
 from taskkit.states import DEFAULT_RETRY, Move, Outcome, RetryPolicy, TaskType, judge_loss
@@ -108,7 +109,6 @@ class WorkerRecovery:
         self._alarmed: set[tuple[int, int]] = set()
         self._hopeless: set[int] = set()
         self._rng = random.Random()
-        self.lost = 0
 
     def tick(self) -> float:
         """One look at all workers; returns the seconds to rest.
@@ -165,26 +165,21 @@ class WorkerRecovery:
             for end in ends:
                 extra = {"task_id": end.task.id, "task_code": end.task.task_code, "attempt": end.task.attempt}
                 log.warning("lost with worker %s: %s", worker_id, _follows(end), extra=extra)
-            self.lost += len(ends)
             if not ends:
                 return
 
     def _lose(self, worker_id: str, orphans: Mapping[int, int]) -> list[Finish]:
-        """Take these rows; one that the database refuses to write is found by halving, and left to a person."""
-        try:
-            return self.center.recovery.lose(worker_id, orphans, self._judge)
-        except (DatabaseUnavailable, CommitUnknown, SchemaError):
-            raise
-        except (StoreError, ValueError) as error:
-            if len(orphans) == 1:
-                (task_id,) = orphans
-                self._hopeless.add(task_id)
-                told = "lost with worker %s, and its row cannot be written, a person must mend it: %s"
-                log.error(told, worker_id, error, extra={"task_id": task_id})  # noqa: TRY400 - one line says it
-                return []
-        ids = sorted(orphans)
-        halves = (ids[: len(ids) // 2], ids[len(ids) // 2 :])
-        return [end for half in halves for end in self._lose(worker_id, {i: orphans[i] for i in half})]
+        """Take these rows; one that the database refuses to write is left to a person."""
+
+        def lose(ids: Sequence[int]) -> list[Finish]:
+            return self.center.recovery.lose(worker_id, {i: orphans[i] for i in ids}, self._judge)
+
+        def refused(task_id: int, error: Exception) -> None:
+            self._hopeless.add(task_id)
+            told = "lost with worker %s, and its row cannot be written, a person must mend it: %s"
+            log.error(told, worker_id, error, extra={"task_id": task_id})
+
+        return [end for ends in by_halves(sorted(orphans), lose, refused) for end in ends]
 
     def _judge(self, task: Claimed) -> Finish:
         verdict = judge_loss(

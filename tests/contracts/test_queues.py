@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -130,7 +131,11 @@ def test_the_client_library_is_loaded_only_for_its_urls() -> None:
 
 
 def test_connecting_makes_no_connection() -> None:
-    connect("redis://127.0.0.1:1/0").close()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connect(f"redis://127.0.0.1:{server.getsockname()[1]}/0").close()
+        server.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            server.accept()
 
 
 def test_a_wrong_url_is_refused() -> None:

@@ -71,8 +71,8 @@ def test_one_holds_it_and_the_next_gets_it_when_it_is_released(kit: Taskkit, fla
 
 
 def test_locks_of_other_names_are_other_locks(kit: Taskkit, flavour: str) -> None:
-    with lock_of(kit, flavour, "a"), lock_of(kit, flavour, "A", timeout=0):
-        pass
+    with lock_of(kit, flavour, "a") as one, lock_of(kit, flavour, "A", timeout=0) as two:
+        assert (one.held, two.held) == (True, True)
 
 
 def test_threads_that_come_at_once_share_one_holder(kit: Taskkit, flavour: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
@@ -39,9 +41,15 @@ def upgrade() -> None:
 
 
 def create_task_center() -> None:
+    table("task_center", *task_columns(), *task_checks())
+    op.create_index("ix_dispatch", "task_center", ["status", "queue", "priority", "plan_next_run_at"])
+    op.create_index("uq_live_key", "task_center", ["live_key"], unique=True)
+
+
+def task_columns() -> list[sa.Column[Any]]:
+    """What stands in a row of the task center."""
     zero = sa.text("0")
-    table(
-        "task_center",
+    return [
         sa.Column("id", big_id(), primary_key=True, autoincrement=True),
         sa.Column("task_code", name(64), nullable=False),
         sa.Column("task_type", tiny(), nullable=False, server_default=zero),
@@ -89,6 +97,12 @@ def create_task_center() -> None:
         sa.Column("last_result", sa.Text(), nullable=True),
         stamp("created_at"),
         stamp("updated_at", on_update=True),
+    ]
+
+
+def task_checks() -> list[sa.CheckConstraint]:
+    """What the database itself refuses."""
+    return [
         sa.CheckConstraint("task_code <> ''", name="ck_task_code"),
         sa.CheckConstraint("task_type IN (0, 1, 2)", name="ck_task_type"),
         sa.CheckConstraint("status BETWEEN 0 AND 7", name="ck_status"),
@@ -114,9 +128,7 @@ def create_task_center() -> None:
         *([] if is_mysql() else [sa.CheckConstraint("json_valid(payload)", name="ck_payload_json")]),
         *instant_checks("plan_next_run_at", "expires_at", "occurrence_at", "next_fire_at", "created_at"),
         *whole_checks("priority", "delay", "timeout", "max_retry", "retry_count", "attempt"),
-    )
-    op.create_index("ix_dispatch", "task_center", ["status", "queue", "priority", "plan_next_run_at"])
-    op.create_index("uq_live_key", "task_center", ["live_key"], unique=True)
+    ]
 
 
 def create_task_run() -> None:

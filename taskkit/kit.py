@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from taskkit.beats import FRESH_S
 from taskkit.coordination import FenceDesk, Locking, MemoryTokens, RedisTokens, Tokens
 from taskkit.errors import BrokerUnavailable, NotFound, ResultTimeout, StoreError, TaskCancelled, TaskFailed
-from taskkit.model import FRESH_S
 from taskkit.operations import Operations
 from taskkit.producer import Producer
 from taskkit.registry import Handler, HandlerOptions, Hook, Registry

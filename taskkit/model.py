@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from taskkit.states import Move, Outcome, Status, TaskType
 
-HOST_LETTERS = 100
-"""So much of a host's name stands in the rows of nodes and runs."""
-FRESH_S = 15.0
-"""Seconds after which a node whose heartbeat was not renewed looks dead."""
 PRIORITIES = range(10)
 """0 is the highest, 9 the lowest, 5 the usual one."""
 
@@ -190,43 +185,6 @@ class Finish:
     error: str | None = None
     traceback: str | None = None
     suspect: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerBeat:
-    """What a worker says of itself every few seconds: one row of ``task_worker``."""
-
-    worker_id: str
-    host: str
-    pid: int
-    queues: str
-    processes: int
-    busy: int
-    processed: int
-    failed: int
-    dropped: int
-    last_progress_at: datetime | None
-    rss_bytes: int
-    cpu_percent: float
-    children: list[dict[str, Any]]
-    tasks: list[dict[str, Any]]
-    stacks: str | None = None
-    retries: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerBeat:
-    """What a scheduler says of itself every few seconds: one row of ``task_scheduler``."""
-
-    scheduler_id: str
-    host: str
-    pid: int
-    dispatched: int
-    scans: int
-    last_scan_at: datetime | None
-    clock_offset_ms: float | None
-    tzdata_version: str
-    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,15 +53,15 @@ def check_delays(value: object) -> tuple[float, ...] | None:
     return delays
 
 
-class Configured(Generic[P, R]):
+class Configured(Generic[P]):
     """A handler with options for the next enqueue."""
 
-    def __init__(self, handler: Handler[P, R], options: dict[str, Any]) -> None:
-        self._handler, self._options = handler, options
+    def __init__(self, write: Callable[P, int]) -> None:
+        self._write = write
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> int:
         """Write a task of this handler with these options; returns its id."""
-        return self._handler._enqueue(self._handler.payload(*args, **kwargs), self._options)
+        return self._write(*args, **kwargs)
 
 
 class Handler(Generic[P, R]):
@@ -102,10 +102,14 @@ class Handler(Generic[P, R]):
         expires_at: datetime | None = None,
         trace_id: str | None = None,
         connection: Any = None,
-    ) -> Configured[P, R]:
+    ) -> Configured[P]:
         """Options for one enqueue: ``send_email.options(delay=60, priority=0).enqueue(to=…)``."""
         given = {name: value for name, value in locals().items() if name != "self" and value is not None}
-        return Configured(self, given)
+
+        def write(*args: P.args, **kwargs: P.kwargs) -> int:
+            return self._enqueue(self.payload(*args, **kwargs), given)
+
+        return Configured(write)
 
     def cron(
         self,

@@ -247,7 +247,7 @@ def show(*things: object, stream: TextIO | None = None) -> None:
     page.file.write(text)
 
 
-class Progress:
+class ProgressBar:
     """Counts steps on a bar; does nothing where nobody watches."""
 
     def __init__(self, bar: Any = None, task: Any = None) -> None:
@@ -260,10 +260,10 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress(label: str, total: int | None) -> Iterator[Progress]:
+def progress(label: str, total: int | None) -> Iterator[ProgressBar]:
     """A progress bar on stderr while the block runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
-        yield Progress()
+        yield ProgressBar()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -275,4 +275,4 @@ def progress(label: str, total: int | None) -> Iterator[Progress]:
         TimeElapsedColumn(),
     )
     with Bar(*columns, console=console(sys.stderr), transient=True) as bar:
-        yield Progress(bar, bar.add_task(label, total=total))
+        yield ProgressBar(bar, bar.add_task(label, total=total))

@@ -31,7 +31,7 @@ NAMED = 100
 """Refusals that are told one by one."""
 
 
-class Answer(StrEnum):
+class RetryOutcome(StrEnum):
     """What became of a task that was retried."""
 
     SUCCEEDED = "succeeded"
@@ -42,7 +42,7 @@ class Answer(StrEnum):
 
 
 @dataclass
-class Tally:
+class PacedTally:
     """What a paced retry has done so far. ``left`` were not touched; ``skipped`` had been retried by somebody else."""
 
     fingerprint: str
@@ -51,7 +51,7 @@ class Tally:
     skipped: int = 0
     refused: int = 0
     refusals: list[tuple[int, str]] = field(default_factory=list)
-    answers: dict[Answer, int] = field(default_factory=lambda: dict.fromkeys(Answer, 0))
+    answers: dict[RetryOutcome, int] = field(default_factory=lambda: dict.fromkeys(RetryOutcome, 0))
     sample_failure: int | None = None
     stopped: str = ""
 
@@ -82,25 +82,25 @@ class Tally:
         }
 
 
-def answer_of(found: Afterwards | None, attempt: int, fingerprint: str) -> Answer | None:
+def answer_of(found: Afterwards | None, attempt: int, fingerprint: str) -> RetryOutcome | None:
     """What became of a task since ``attempt``; None while nobody can tell.
 
     The first run that says something counts: one that failed waits for a retry of its own and is judged at once. A run
     that was handed back or lost with its worker is no word about the cause, unless being lost is the cause.
     """
     if found is None:
-        return Answer.TAKEN_AWAY
+        return RetryOutcome.TAKEN_AWAY
     for number, outcome, print_ in found.runs:
         if number <= attempt:
             continue
         if outcome is Outcome.SUCCESS:
-            return Answer.SUCCEEDED
+            return RetryOutcome.SUCCEEDED
         if outcome in {Outcome.FAILED, Outcome.TIMEOUT, Outcome.GIVEN_UP} or print_ == fingerprint:
-            return Answer.FAILED_AGAIN if print_ == fingerprint else Answer.FAILED_OTHERWISE
+            return RetryOutcome.FAILED_AGAIN if print_ == fingerprint else RetryOutcome.FAILED_OTHERWISE
     if found.status is Status.CANCELLED:
-        return Answer.TAKEN_AWAY
+        return RetryOutcome.TAKEN_AWAY
     later = any(number > attempt for number, _, _ in found.runs)
-    return Answer.FAILED_OTHERWISE if later and found.status is Status.GIVEN_UP else None
+    return RetryOutcome.FAILED_OTHERWISE if later and found.status is Status.GIVEN_UP else None
 
 
 class PacedRetry:
@@ -122,9 +122,9 @@ class PacedRetry:
         self._under_way: dict[int, int] = {}
         self._wait = wait
         self.pace = Pace(rules)
-        self.tally = Tally(fingerprint, len(members))
+        self.tally = PacedTally(fingerprint, len(members))
 
-    def run(self, tell: Callable[[Tally], None] = lambda tally: None) -> Tally:
+    def run(self, tell: Callable[[PacedTally], None] = lambda tally: None) -> PacedTally:
         """Start them until none is left, the failures are back, or nothing has ended for ``wait`` seconds.
 
         ``tell`` is called after each look. An exception passes through, and the tally stands.
@@ -198,9 +198,9 @@ class PacedRetry:
                 answers += 1
         return answers
 
-    def _count(self, task_id: int, answer: Answer) -> None:
+    def _count(self, task_id: int, answer: RetryOutcome) -> None:
         self.tally.answers[answer] += 1
-        failed = answer in {Answer.FAILED_AGAIN, Answer.FAILED_OTHERWISE}
+        failed = answer in {RetryOutcome.FAILED_AGAIN, RetryOutcome.FAILED_OTHERWISE}
         if failed:
             self.tally.sample_failure = task_id
-        self.pace.end(None if answer is Answer.TAKEN_AWAY else failed)
+        self.pace.end(None if answer is RetryOutcome.TAKEN_AWAY else failed)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -20,12 +18,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("taskkit.service")
 LONGEST_PAUSE = 5.0
-
-
-def node_id() -> str:
-    """A name for this process that no other start has: ``host:pid:random``."""
-    host = socket.gethostname().replace(":", "-")[:80]
-    return f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 class Stop:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from taskkit.beats import HOST_LETTERS
 from taskkit.clock import monotonic
-from taskkit.model import HOST_LETTERS
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before a role that died is started again; the last one repeats."""

@@ -98,7 +98,7 @@ class Database:
         found = self._texts.get(template)
         if found is None:
             found = sa.text(self.dialect.render(template))
-            plural = [n for n in found._bindparams if n in PLURAL]
+            plural = [n for n in found.compile().params if n in PLURAL]
             found = found.bindparams(*[sa.bindparam(n, expanding=True) for n in plural])
             self._texts[template] = found
         return found
@@ -200,7 +200,7 @@ class Database:
 
         def prepare(raw: Any, record: Any) -> None:
             _prepare_mysql(raw, record)
-            raw._read_timeout = read_timeout  # a server that accepts and says nothing is found out sooner
+            raw._read_timeout = read_timeout  # noqa: SLF001 - a server that says nothing is found out sooner, and PyMySQL has no other way
 
         event.listen(engine, "connect", prepare)
         return engine

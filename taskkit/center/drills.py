@@ -10,7 +10,10 @@ from sqlalchemy.engine import Connection
 from taskkit.center.database import Database
 from taskkit.center.statements import drills as sql
 from taskkit.errors import StoreError
-from taskkit.states import ENDED
+from taskkit.names import DRILL_QUEUES, is_drill_queue
+from taskkit.states import ENDED, Status
+
+MOST = 10_000
 
 
 class DrillDesk:
@@ -38,6 +41,21 @@ class DrillDesk:
                 return False  # it has ended by itself meanwhile
             raise
         return True
+
+    def left_behind(self) -> dict[str, list[int]]:
+        """The ids of all tasks in queues of drills, by queue."""
+        parameters = {
+            "statuses": [int(status) for status in Status],
+            "least": DRILL_QUEUES,
+            "beyond": f"{DRILL_QUEUES}g",
+            "n": MOST,
+        }
+        rows = self.database.read(lambda c: c.execute(self.database.text(sql.LEFT_BEHIND), parameters).all())
+        found: dict[str, list[int]] = {}
+        for row in rows:
+            if is_drill_queue(row.queue):
+                found.setdefault(row.queue, []).append(row.id)
+        return found
 
     def forget(self, ids: Sequence[int]) -> None:
         """Delete ended tasks of a drill, and their runs."""

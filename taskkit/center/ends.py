@@ -9,12 +9,13 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Row
 
+from taskkit.beats import HOST_LETTERS
 from taskkit.center.database import Database
 from taskkit.center.occurrences import settle
 from taskkit.center.statements import work as sql
 from taskkit.errors import CronError
 from taskkit.fingerprints import fingerprint
-from taskkit.model import HOST_LETTERS, Finish
+from taskkit.model import Finish
 from taskkit.planning import NextUp, after_run, schedule_of, within
 from taskkit.states import Move, OccurrenceState, Outcome, Status, TaskType, target
 from taskkit.texts import TEXT_BYTES, cut, cut_middle, encodable

@@ -109,8 +109,11 @@ def _classify_sqlite(text: str) -> Fault:
     return Fault.REFUSED if "readonly" in text else Fault.OTHER
 
 
-def explain(error: SQLAlchemyError, url: URL) -> str:
-    """One line for people: what the database said, which one, and what to do; never a password or a parameter."""
+def explain(error: SQLAlchemyError, url: URL, advice: str | None = None) -> str:
+    """One line for people: what the database said, which one, and what to do; never a password or a parameter.
+
+    ``advice`` is for who knows better what to do than the class of the error.
+    """
     sqlite = url.get_backend_name() == "sqlite"
     fault = classify(error, sqlite)
     place = url.database if sqlite else f"{url.host}:{url.port or 3306}/{url.database or ''}"
@@ -118,7 +121,7 @@ def explain(error: SQLAlchemyError, url: URL) -> str:
     parts = original.args if original is not None and original.args else (str(error),)
     said = str(parts[-1]) if parts[-1] else type(error).__name__
     said = re.sub(r"\s+", " ", said).strip()[:300]
-    advice = ADVICE.get(fault)
+    advice = advice or ADVICE.get(fault)
     if sqlite and fault in {Fault.UNREACHABLE, Fault.REFUSED}:
         advice = SQLITE_ADVICE
     if isinstance(error, OperationalError) and url.password:

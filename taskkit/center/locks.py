@@ -9,8 +9,8 @@ from sqlalchemy.engine import Connection
 
 from taskkit.center.database import Database
 from taskkit.center.joining import connection_of, foreign_dialect
-from taskkit.center.statements import facts
 from taskkit.center.statements import locks as sql
+from taskkit.center.statements import sql_facts
 from taskkit.errors import CommitUnknown, InputError
 from taskkit.names import check_name
 
@@ -71,8 +71,7 @@ class LockDesk:
             return self.database.write(work)
 
     def _run(self, connection: Connection, template: str, values: dict[str, Any]) -> Any:
-        text = self.database.text(template)
-        return connection.execute(text, {name: values[name] for name in text._bindparams})
+        return connection.execute(self.database.text(template), values)
 
     def _write(self, template: str, values: dict[str, Any]) -> int:
         return self.database.write(lambda c: int(self._run(c, template, values).rowcount))
@@ -109,8 +108,8 @@ def _refuse_autocommit(connection: Connection) -> None:
 def _commits(connection: Connection) -> bool:
     """Asked after a first statement: SQLAlchemy has begun by then, by a recipe of the caller's where there is one."""
     if connection.dialect.name != "sqlite":  # the server knows, whatever the driver tells
-        return bool(int(connection.exec_driver_sql(facts.AUTOCOMMIT).scalar_one()))
-    connection.exec_driver_sql(facts.NOTHING).all()
+        return bool(int(connection.exec_driver_sql(sql_facts.AUTOCOMMIT).scalar_one()))
+    connection.exec_driver_sql(sql_facts.NOTHING).all()
     driver: Any = connection.connection.driver_connection
     mode = getattr(
         driver, "autocommit", None

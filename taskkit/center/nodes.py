@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from sqlalchemy.engine import Connection, Row
 
+from taskkit.beats import HOST_LETTERS, SchedulerBeat, WorkerBeat
 from taskkit.center.database import Database
 from taskkit.center.statements import nodes as sql
-from taskkit.model import HOST_LETTERS, SchedulerBeat, WorkerBeat
 
-INSTANTS = {"started_at", "heartbeat_at", "last_progress_at", "last_scan_at", "stopped_at"}
+INSTANTS = {"started_at", "heartbeat_at", "lost_at", "last_progress_at", "last_scan_at", "stopped_at"}
 DOCUMENTS = {"children", "tasks"}
 
 
@@ -76,7 +76,7 @@ class NodeDesk:
         self._write(sql.WORKER_OUT, {"worker_id": worker_id})
 
     def workers(self) -> list[dict[str, Any]]:
-        """All workers that have not stopped in order, each with ``heartbeat_age_s``."""
+        """All workers that have not stopped in order, each with ``heartbeat_age_s``, and ``lost_at`` if it is declared dead."""
         return self._rows(sql.WORKERS)
 
     def enter_scheduler(self, scheduler_id: str, host: str, pid: int) -> None:

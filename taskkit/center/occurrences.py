@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy.engine import Connection
 
 from taskkit.center.database import Database
-from taskkit.center.statements import planning as sql
+from taskkit.center.statements import plan as sql
 from taskkit.states import OccurrenceState
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection, Row
 
 from taskkit.center.database import Database
 from taskkit.center.occurrences import plan_ahead, settle
-from taskkit.center.statements import planning as sql
+from taskkit.center.statements import plan as sql
 from taskkit.clock import seconds
 from taskkit.cron import Schedule
 from taskkit.errors import CronError, InputError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +20,10 @@ from taskkit.errors import CommitUnknown, StoreError
 from taskkit.model import Claimed, Finish, ListName
 from taskkit.states import Move, Outcome, Status, sources, target
 
+log = logging.getLogger("taskkit.center")
 MOST_SUSPECTS = 20_000
+NAMED = 20
+"""So many tasks are named in one line of the log."""
 PORTION = 200
 RUNG_PORTION = 1000
 DIGITS = frozenset("0123456789")
@@ -36,7 +40,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedWorker:
     """A worker that has not signed off: how often it has beaten, how long ago, and whether it is declared dead."""
 
     worker_id: str
@@ -96,15 +100,15 @@ class RecoveryDesk:
         lists = {suspect.task_id: suspect for suspect in suspects}
         count = 0
         for ids in _portions(sorted(lists), RUNG_PORTION):
-            count += self._twice(lambda c, ids=ids: self._ring_again(c, ids, lists))  # type: ignore[misc]
+            count += len(self._twice(ids, lambda c, ids=ids: self._ring_again(c, ids, lists)))  # type: ignore[misc]
         return count
 
-    def watched(self) -> list[Watched]:
+    def watched(self) -> list[WatchedWorker]:
         """All workers that have not signed off."""
         rows = self._rows(sql.WATCHED, {})
-        return [Watched(r.worker_id, r.heartbeat_count, float(r.age_s), bool(r.lost)) for r in rows]
+        return [WatchedWorker(r.worker_id, r.heartbeat_count, float(r.age_s), bool(r.lost)) for r in rows]
 
-    def declare_dead(self, worker: Watched) -> bool:
+    def declare_dead(self, worker: WatchedWorker) -> bool:
         """Write down that a worker is dead; False when it has beaten meanwhile."""
         parameters = {"worker": worker.worker_id, "heartbeat_count": worker.heartbeat_count}
         return self.database.write(
@@ -131,10 +135,9 @@ class RecoveryDesk:
         Raises StoreError when the database refuses one of the rows; none of them is written then.
         """
         try:
-            ends: list[Finish] = self._twice(lambda c: self._lose(c, orphans, worker_id, judge))
+            return self._twice(sorted(orphans), lambda c: self._lose(c, orphans, worker_id, judge))
         except IntegrityError as error:
             raise StoreError(explain(error, self.database.url)) from error
-        return ends
 
     def overdue(self, margin: float, limit: int = 20) -> list[Overdue]:
         """Running tasks that are ``margin`` seconds past their time limit."""
@@ -143,13 +146,13 @@ class RecoveryDesk:
             Overdue(r.id, r.task_code, r.attempt, r.worker_id, float(r.timeout), float(r.age_s)) for r in rows
         ]
 
-    def _ring_again(self, connection: Connection, ids: list[int], lists: dict[int, Suspect]) -> int:
+    def _ring_again(self, connection: Connection, ids: list[int], lists: dict[int, Suspect]) -> list[Finish]:
         found = connection.execute(
             self.database.text(sql.LOCK_DISPATCHED), {"ids": ids, "statuses": RUNG_FOR}
         ).all()
         rows = [row for row in found if row.attempt == lists[row.id].attempt]
         if not rows:
-            return 0
+            return []
         parameters = {
             "ids": [row.id for row in rows],
             "statuses": RUNG_FOR,
@@ -158,7 +161,7 @@ class RecoveryDesk:
         connection.execute(self.database.text(sql.RING_AGAIN), parameters)
         lost = [_message_gone(claimed(self.database.dialect, row), lists[row.id].list_name) for row in rows]
         write_run_rows(connection, self.database, lost, None, self._now(rows[0]))
-        return len(rows)
+        return lost
 
     def _lose(
         self,
@@ -177,12 +180,16 @@ class RecoveryDesk:
             write_run_rows(connection, self.database, ends, worker_id, self._now(rows[0]))
         return ends
 
-    def _twice(self, work: Callable[[Connection], Any]) -> Any:
+    def _twice(self, ids: Sequence[int], work: Callable[[Connection], list[Finish]]) -> list[Finish]:
         """A COMMIT whose reply was lost is done again: what it moved is not there to be moved any more."""
         try:
             return self.database.write(work)
-        except CommitUnknown:
-            return self.database.write(work)
+        except CommitUnknown as error:
+            found = self.database.write(work)
+            rest = "" if len(found) == len(ids) else ", the others were moved or wait for the next pass"
+            told = "%s; done again: %s of %s lost tasks were still to be moved%s (%s)"
+            log.warning(told, error, len(found), len(ids), rest, _some(ids))
+            return found
 
     def _rows(self, template: str, parameters: dict[str, Any]) -> Sequence[Row[Any]]:
         return self.database.read(lambda c: c.execute(self.database.text(template), parameters).all())
@@ -206,3 +213,8 @@ def _message_gone(task: Claimed, name: ListName) -> Finish:
 
 def _portions(ids: list[int], size: int) -> list[list[int]]:
     return [ids[start : start + size] for start in range(0, len(ids), size)]
+
+
+def _some(ids: Sequence[int]) -> str:
+    """The first ids, for a line in the log."""
+    return ", ".join(map(str, ids[:NAMED])) + (" …" if len(ids) > NAMED else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,18 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from taskkit.center.database import Database
-from taskkit.center.faults import classify, explain
+from taskkit.center.faults import Fault, classify, explain
 from taskkit.errors import SchemaError
 
 HEAD = "0002"
 """The schema this code was written for; it also runs on the next one (a rolling upgrade)."""
 VERSION_TABLE = "task_schema"
 WAIT_S = 60
+OPEN_TRANSACTIONS = (
+    "SELECT trx_mysql_thread_id, trx_started FROM information_schema.innodb_trx ORDER BY trx_started"
+)
+"""For a person who looks who holds a table; taskkit itself never asks."""
+DDL = re.compile(r"\s*(ALTER|CREATE|DROP) .*?\b(?:TABLE|ON) +`?(\w+)", re.IGNORECASE | re.DOTALL)
 
 
 def revision(database: Database) -> str | None:
@@ -76,12 +82,26 @@ def _run(database: Database, run: Any) -> None:
             transaction.commit()
         except SQLAlchemyError as error:
             transaction.rollback()
-            raise classify(error, database.sqlite).error(explain(error, database.url)) from error
+            said = explain(error, database.url, _held_up(error, database.sqlite))
+            raise classify(error, database.sqlite).error(said) from error
         except BaseException:
             transaction.rollback()
             raise
         finally:
             _release(connection, database.sqlite)
+
+
+def _held_up(error: SQLAlchemyError, sqlite: bool) -> str | None:
+    """What to do about a change of a table that waited in vain: no row is locked then, but the table's definition."""
+    changes = DDL.match(getattr(error, "statement", None) or "")
+    if changes is None or classify(error, sqlite) is not Fault.LOCK_WAIT:
+        return None
+    verb, table = changes.group(1).upper(), changes.group(2)
+    return (
+        f"the {verb} waited for a metadata lock: a transaction that has used {table}, even if it only read, is still "
+        f"open. Find it by SHOW PROCESSLIST, or by {OPEN_TRANSACTIONS} (needs PROCESS); end it there or by KILL <id>, "
+        "and run `taskkit db upgrade` again: it goes on where it stopped"
+    )
 
 
 def _refuse_remains(connection: sa.Connection) -> None:

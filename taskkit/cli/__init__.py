@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+INTERRUPTED = 130
 
 
 def main() -> None:
-    """The program ``taskkit``."""
+    """The program ``taskkit``; Ctrl-C is exit code 130 without a word, also while it is being loaded."""
+    try:
+        code = _run()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _run() -> int:
+    """While the program loads and leaves, Ctrl-C ends it at once: there is nothing to clean up then."""
+    import signal  # here, since even this takes a moment
+
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, _leave)
     from taskkit.cli.conduct import run
 
-    sys.exit(run(sys.argv[1:]))
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = run(sys.argv[1:])
+    if ours:
+        signal.signal(signal.SIGINT, _leave)
+    return code
+
+
+def _leave(*_: object) -> None:
+    os._exit(INTERRUPTED)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import click
 
+from taskkit.cli import INTERRUPTED
 from taskkit.errors import AppError, InputError, SettingsError, TaskkitError
 from taskkit.settings.urls import redact_text
 
@@ -23,7 +24,7 @@ NO_ARGUMENTS: tuple[type[click.UsageError], ...] = tuple(
     filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
 )
 """A group without a command: the whole help is the answer. Older releases of click print it by themselves."""
-FAILED, BAD_INPUT, INTERRUPTED, READER_GONE = 1, 2, 130, 141
+FAILED, BAD_INPUT, READER_GONE = 1, 2, 141
 
 
 class Failed(TaskkitError):

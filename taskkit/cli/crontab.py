@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from taskkit.cli.crontab_lines import Accounts
 
 DAY = 86_400
+SUMMED = {
+    "imported": "imported",
+    "would import": "would be imported",
+    "exists": "already there (unchanged)",
+    "refused": "refused",
+    "env": "environment line(s)",
+    "comment": "comment(s)",
+    "blank": "blank",
+}
+"""How many lines came to what, in words."""
 
 
 @click.command(name="import-crontab")
@@ -189,6 +199,10 @@ def _counts(accounts: Sequence[Accounts]) -> str:
 
     counts = Counter(line.status for account in accounts for line in account.lines)
     total = sum(counts.values())
-    order = ("imported", "would import", "exists", "refused", "env", "comment", "blank")
-    parts = [f"{counts[status]} {status}" for status in order if counts[status]]
-    return f"{total} lines in {len(accounts)} file{'s' if len(accounts) != 1 else ''}: {', '.join(parts) or 'none'}"
+    parts = [_counted(counts[status], words) for status, words in SUMMED.items() if counts[status]]
+    return f"{total} line{'s' if total != 1 else ''} in {len(accounts)} file{'s' if len(accounts) != 1 else ''}: {', '.join(parts) or 'none'}"
+
+
+def _counted(count: int, words: str) -> str:
+    """``1 comment``, ``3 comments``."""
+    return f"{count} {words.replace('(s)', '' if count == 1 else 's')}"

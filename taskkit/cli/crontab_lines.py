@@ -57,7 +57,8 @@ class Accounted:
 
     def outcome(self) -> str:
         """In the table: what became of it, and as which task."""
-        return f"{self.status} {self.task_id}" if self.task_id is not None else self.status
+        words = "already there" if self.status == "exists" else self.status
+        return f"{words}: task {self.task_id}" if self.task_id is not None else words
 
     def command_shown(self, limit: int) -> str:
         """The command on one line, with how much input it gets."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -56,17 +56,21 @@ def _show(findings: list[Finding]) -> None:
     from taskkit.render import show, table
 
     for level in (Level.ERROR, Level.WARNING, Level.NOTE):
-        rows: list[Any] = [(one.id, one.what, one.why, one.advice) for one in findings if one.level is level]
-        if rows:
-            show(
-                table(
-                    (level.value, "what", "why it hurts", "what to do"), rows, title=_title(level, len(rows))
-                ),
-                "",
-            )
+        found = [one for one in findings if one.level is level]
+        if found:
+            show(_title(level, len(found)), "")
+        for one in found:
+            show(*_block(one), "")
     fine = [(one.id, one.what) for one in findings if one.level is Level.OK]
     if fine:
         show(table(("ok", "what"), fine, title=f"{len(fine)} looked at and fine"))
+
+
+def _block(one: Finding) -> tuple[object, object]:
+    """A finding below its name, so that sentences and commands have the width of the page."""
+    from taskkit.render import facts
+
+    return facts([(one.id, one.what)]), facts([("  why", one.why), ("  do", one.advice)])
 
 
 def _title(level: str, count: int) -> str:

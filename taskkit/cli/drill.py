@@ -13,21 +13,27 @@ from taskkit.cli.options import json_option
 
 if TYPE_CHECKING:
     from taskkit.lab.drills import Drill
+    from taskkit.lab.leftovers import Removed
 
 KINDS = ("redis-loss", "worker-kill", "sql-blip", "scheduler-kill")
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.option(
+    "--clean", is_flag=True, help="Break nothing; only remove what earlier drills have left behind."
+)
 @json_option
 @pass_front
-def command(front: Front, kind: str, as_json: bool) -> None:
+@click.pass_context
+def command(context: click.Context, front: Front, kind: str | None, clean: bool, as_json: bool) -> None:
     """Break something on purpose, and see how long it takes until it is whole again.
 
     The drill runs on your installation, which must be up, in a queue of its own and with workers of its own: only
     those are killed or cut off. Your tasks go on meanwhile; the scheduler that scheduler-kill starts and kills helps
     with them, and deletes nothing. On SQLite sql-blip locks the file for 3 s. Each takes half a minute or so, and
-    leaves nothing behind when it passed; the tasks of one that failed stay, to be looked at.
+    leaves nothing behind when it passed. The tasks of one that failed stay to be looked at, and those of one that was
+    killed stay as well: the next drill removes them first, or --clean does.
 
     \b
       redis-loss      messages of dispatched tasks vanish from Redis
@@ -40,25 +46,63 @@ def command(front: Front, kind: str, as_json: bool) -> None:
     \b
       taskkit drill worker-kill
       taskkit drill redis-loss --json
+      taskkit drill --clean
     """
+    from taskkit.lab.leftovers import alone, remove
+
+    if clean == (kind is not None):
+        raise click.UsageError(f"name one drill ({', '.join(KINDS)}), or say --clean", context)
+    _ = front.center  # an installation that is not there is said before anything is started
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    with alone(front.kit, say):
+        removed = remove(front.kit)
+        if kind is None:
+            _tell_removed(removed, as_json)
+            return
+        if not as_json:
+            for one in removed:
+                say(str(one))
+        drill = _drilled(front, kind, quiet=as_json)
+    _tell(drill, removed, as_json)
+
+
+def _drilled(front: Front, kind: str, *, quiet: bool) -> Drill:
     from taskkit.lab.drills import DRILLS, Drill
     from taskkit.lab.ground import Ground
+
+    with Ground(front.kit, front.options) as ground:
+        drill = Drill(kind, ground, front.settings.scheduler, lambda text: None if quiet else say(text))
+        DRILLS[kind](drill)
+    if drill.report.passed:
+        ground.forget()
+    return drill
+
+
+def _tell(drill: Drill, removed: list[Removed], as_json: bool) -> None:
     from taskkit.render import to_json
 
-    _ = front.center  # an installation that is not there is said before anything is started
-    with Ground(front.kit, front.options) as ground:
-        drill = Drill(kind, ground, front.settings.scheduler, lambda text: None if as_json else say(text))
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, interrupt)
-        DRILLS[kind](drill)
-        if drill.report.passed:
-            ground.forget()
     if as_json:
-        click.echo(to_json(_shape(drill)))
+        click.echo(to_json(_shape(drill) | {"removed": _removed_shape(removed)}))
     else:
         _show(drill)
     if not drill.report.passed:
         raise Failed
+
+
+def _tell_removed(removed: list[Removed], as_json: bool) -> None:
+    from taskkit.render import show, to_json
+
+    if as_json:
+        click.echo(to_json({"removed": _removed_shape(removed)}))
+    else:
+        show(*(map(str, removed) if removed else ["no drill has left anything behind"]))
+    if any(one.running for one in removed):
+        raise Failed
+
+
+def _removed_shape(removed: list[Removed]) -> list[dict[str, Any]]:
+    return [{"queue": one.queue, "tasks": one.tasks, "running": one.running} for one in removed]
 
 
 def _shape(drill: Drill) -> dict[str, Any]:

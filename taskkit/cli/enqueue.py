@@ -138,5 +138,7 @@ def _warn(front: Front, task: Task) -> None:
     """Say it when nothing will run this task as things are."""
     from taskkit.cli.life import nobody_runs
 
-    if task.status is Status.PENDING and (why := nobody_runs(front.kit.center, task.queue)):
+    if task.status in {Status.PENDING, Status.DISPATCHED} and (
+        why := nobody_runs(front.kit.center, task.queue)
+    ):
         say(f"note: {why}")

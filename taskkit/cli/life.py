@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
-from taskkit.model import FRESH_S, Task
+from taskkit.beats import FRESH_S
+from taskkit.model import Task
 
 if TYPE_CHECKING:
     from taskkit.center import TaskCenter
@@ -13,8 +15,8 @@ START_ALL = "start one with `taskkit up`"
 
 
 def is_fresh(node: dict[str, Any]) -> bool:
-    """Whether a node's heartbeat is young enough to believe that it lives."""
-    return (node["heartbeat_age_s"] or 0.0) <= FRESH_S
+    """Whether a node's heartbeat is young enough to believe that it lives, and nobody has declared it dead since."""
+    return node.get("lost_at") is None and (node["heartbeat_age_s"] or 0.0) <= FRESH_S
 
 
 def live_schedulers(center: TaskCenter) -> list[dict[str, Any]]:
@@ -33,6 +35,11 @@ def queues_of(worker: dict[str, Any]) -> list[str]:
     return [name for name in str(worker["queues"]).split(",") if name]
 
 
+def serve(queue: str) -> str:
+    """The command that starts a worker of this queue."""
+    return f"python -m taskkit.worker --app … --queue {shlex.quote(queue)}"
+
+
 def nobody_runs(center: TaskCenter, queue: str) -> str:
     """Why a task of this queue will not start now, and what to do; empty when a scheduler and a worker are there."""
     if not live_schedulers(center):
@@ -42,8 +49,8 @@ def nobody_runs(center: TaskCenter, queue: str) -> str:
     if others := live_workers(center):
         served = ", ".join(sorted({name for worker in others for name in queues_of(worker)}))
         return (
-            f"no worker serves the queue {queue} (served are: {served}): "
-            f"start one with `python -m taskkit.worker --app … --queue {queue}`"
+            f"no live worker serves the queue {queue} (served are: {served}), so nothing will run it: "
+            f"start one with `{serve(queue)}`"
         )
     return f"no worker is alive, so nothing will run it: {START_ALL}"
 
@@ -58,4 +65,5 @@ def pulse(center: TaskCenter, task: Task) -> tuple[str, bool]:
     age = duration(node["heartbeat_age_s"] or 0.0)
     if is_fresh(node):
         return f"last heard of {age} ago", True
-    return f"last heard of {age} ago: it looks dead", False
+    dead = "it is declared dead" if node["lost_at"] else "it looks dead"
+    return f"last heard of {age} ago: {dead}", False

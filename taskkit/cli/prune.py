@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 LEAST, LONGEST = 0.005, 1.0
+STAYS = {
+    "task_center": "tasks that are not over, and periodic ones",
+    "task_run": "all of a task that is not over; the last one of one given up or periodic",
+    "task_occurrence": "planned ones",
+    "task_sample": "",
+    "task_action": "",
+    "task_once": "",
+    "task_worker": "",
+    "task_scheduler": "",
+}
+"""What is kept of each table, however old it is."""
 OFTEN = ("tasks_days", "runs_days", "occurrences_days", "samples_days")
 
 
@@ -37,6 +48,8 @@ def command(front: Front, dry_run: bool, older_than: float | None, as_json: bool
     Schedulers do this by themselves, a little at a time; the command does it now. It deletes a few hundred rows at
     a time and rests in between, so that everything else goes on. It may be stopped at any moment and started again.
     What is live, what waits for a person, and planned occurrences stay.
+
+    With --dry-run the table says what would be deleted, from which age on, and what is kept whatever its age.
 
     \b
       taskkit prune --dry-run
@@ -104,7 +117,41 @@ class Sweep:
     def _show(self, whole: bool) -> None:
         from taskkit.render import duration, show, table
 
-        rows = [(name, found["looked"], found["gone"]) for name, found in self.tables.items()]
-        show(table(("table", ">looked at", ">would go" if self.dry else ">deleted"), rows))
+        ages = _ages(self.keep)
+        rows = [(name, self._gone(name), ages[name], stays) for name, stays in STAYS.items()]
+        gone = ">would be deleted" if self.dry else ">deleted"
+        show(table(("table", gone, "because older than", "kept whatever its age"), rows))
         took = duration(monotonic() - self.began)
-        show("", f"done in {took}" if whole else f"stopped after {took}; run it again to go on")
+        if not whole:
+            show("", f"stopped after {took}; run it again to go on")
+        elif self.dry:
+            show("", "nothing was deleted; what is younger would be kept, too. To do it, leave out --dry-run")
+        else:
+            show("", f"done in {took}; what is younger was kept")
+
+    def _gone(self, table: str) -> int | None:
+        """How many rows of a table; None where it was not looked at."""
+        return self.tables[table]["gone"] if table in self.tables else None
+
+
+def _ages(keep: Retention) -> dict[str, str]:
+    """The age at which a row of each table goes."""
+    from taskkit.center.retention import NODES_DAYS
+
+    days = {
+        "task_run": keep.runs_days,
+        "task_occurrence": keep.occurrences_days,
+        "task_sample": keep.samples_days,
+        "task_action": keep.actions_days,
+        "task_once": keep.once_days,
+        "task_worker": NODES_DAYS,
+        "task_scheduler": NODES_DAYS,
+    }
+    tasks = f"{_age(keep.tasks_days)}; given up: {_age(keep.dead_days)}"
+    return {"task_center": tasks} | {name: _age(value) for name, value in days.items()}
+
+
+def _age(days: float) -> str:
+    from taskkit.render import duration
+
+    return duration(days * DAY) if days else "kept for ever"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from taskkit.cli.conduct import Failed
 from taskkit.cli.front import Front, pass_front
-from taskkit.cli.life import START_ALL, is_fresh, queues_of
+from taskkit.cli.life import START_ALL, is_fresh, queues_of, serve
 from taskkit.cli.options import json_option
 from taskkit.clock import monotonic
 from taskkit.errors import TaskkitError
+from taskkit.names import is_drill_queue
 
 if TYPE_CHECKING:
     from taskkit.center import TaskCenter
 
+NAMED = 5
+"""So many queues without a worker are named."""
 EMPTY: dict[str, Any] = {"schedulers": [], "workers": [], "queues": [], "tasks": {}}
 
 
@@ -136,8 +139,33 @@ def _advise(found: dict[str, Any]) -> None:
     for role in ("scheduler", "worker"):
         if not any(node["alive"] for node in found[f"{role}s"]):
             show(f"no {role} is alive: {START_ALL}")
+    for line in (*_unserved(found), *_of_drills(found)):
+        show(line)
     if found["tasks"].get("given_up"):
         show("some gave up: taskkit tasks list --status given_up")
+
+
+def _unserved(found: dict[str, Any]) -> Iterator[str]:
+    """The queues in which tasks wait while the workers that live serve others."""
+    served = {name for node in found["workers"] if node["alive"] for name in node["queues"]}
+    waiting = {
+        one["queue"]: one["due"] + one["queued"]
+        for one in found["queues"]
+        if one["queue"] and not is_drill_queue(one["queue"])
+    }
+    left = [queue for queue, count in waiting.items() if count and served and queue not in served]
+    for queue in left[:NAMED]:
+        tasks = "1 task waits" if waiting[queue] == 1 else f"{waiting[queue]} tasks wait"
+        yield f"no live worker serves the queue {queue}: {tasks} there; start one: {serve(queue)}"
+    if left[NAMED:]:
+        more = len(left[NAMED:])
+        yield f"so it is with {more} more queue{'s' * (more > 1)}"
+
+
+def _of_drills(found: dict[str, Any]) -> Iterator[str]:
+    for backlog in found["queues"]:
+        if is_drill_queue(backlog["queue"]):
+            yield f"a drill runs in {backlog['queue']}, or was cut short: `taskkit drill --clean` removes what it left"
 
 
 def _schedulers(nodes: list[dict[str, Any]]) -> object:
@@ -197,7 +225,9 @@ def _pulse(node: dict[str, Any]) -> str:
     from taskkit.render import duration
 
     age = node["heartbeat_age_s"]
-    return duration(age) if node["alive"] else f"silent for {duration(age)}"
+    if node["alive"]:
+        return duration(age)
+    return f"{'dead, ' if node.get('lost_at') else ''}silent for {duration(age)}"
 
 
 def _size(count: int | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +66,7 @@ def command(
         shapes = {"tasks": [group_shape(one) for one in tasks]}
         click.echo(to_json(shapes | {"occurrences": [group_shape(one) for one in occurrences]}))
     else:
-        _show(tasks, occurrences, since)
+        _show(tasks, occurrences, since, _chosen(code, queue, since))
 
 
 def group_shape(group: DeadGroup) -> dict[str, Any]:
@@ -81,7 +83,15 @@ def group_shape(group: DeadGroup) -> dict[str, Any]:
     }
 
 
-def _show(tasks: Sequence[DeadGroup], occurrences: Sequence[DeadGroup], since: float | None) -> None:
+def _chosen(code: str | None, queue: str | None, since: float | None) -> str:
+    """The same choice for a retry."""
+    given = {"--code": code, "--queue": queue, "--since": None if since is None else f"{math.ceil(since)}s"}
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value is not None)
+
+
+def _show(
+    tasks: Sequence[DeadGroup], occurrences: Sequence[DeadGroup], since: float | None, chosen: str
+) -> None:
     from taskkit.render import duration, show
 
     span = duration(DAY_S if since is None else since)
@@ -91,11 +101,11 @@ def _show(tasks: Sequence[DeadGroup], occurrences: Sequence[DeadGroup], since: f
         show("no task is given up" if since is None else f"no task gave up in the last {span}")
     if occurrences:
         show("", groups_table(occurrences, f"occurrences of periodic tasks, given up in the last {span}"))
-    if any(group.fingerprint for group in tasks):
+    if first := next((group for group in tasks if group.fingerprint), None):
         show(
             "",
-            "one in full: taskkit tasks show TASK",
-            "again, at a pace: taskkit tasks retry --fingerprint FINGERPRINT",
+            f"one in full: taskkit tasks show {first.sample_id}",
+            f"all of that cause again, at a pace: taskkit tasks retry --fingerprint {first.fingerprint}{chosen}",
         )
 
 
@@ -108,7 +118,7 @@ def groups_table(groups: Sequence[DeadGroup], title: str = "") -> object:
             group.count,
             group.fingerprint,
             _named(group.codes),
-            _named(group.queues) if group.queues != group.codes else "-",
+            _named(group.queues),
             local(group.first_at),
             local(group.last_at),
             group.sample_id,

@@ -21,7 +21,7 @@ from taskkit.errors import NotFound, TaskkitError
 from taskkit.pacing import PaceRules
 
 if TYPE_CHECKING:
-    from taskkit.retrying import Answer, PacedRetry, Tally
+    from taskkit.retrying import PacedRetry, PacedTally, RetryOutcome
 
 C = TypeVar("C", bound=Callable[..., Any])
 ALL = 1_000_000
@@ -44,14 +44,14 @@ def options(command: C) -> C:
             "--stop-at",
             type=click.FloatRange(0, 100, min_open=True),
             metavar="PERCENT",
-            help="With --fingerprint: stop when so many of the last "
-            f"{rules.window} that ended failed again (default {rules.share * 100:g}).",
+            help=f"With --fingerprint: stop when so many percent of the last {rules.window} that ended failed again, "
+            f"judged once {rules.least} have ended; above 0, at most 100 (default {rules.share * 100:g}).",
         ),
         click.option(
             "--rate",
             type=click.FloatRange(0, MOST_A_SECOND, min_open=True),
             metavar="N",
-            help=f"With --fingerprint: retry so many a second (default {rules.rate:g}).",
+            help=f"With --fingerprint: retry so many a second, at most {MOST_A_SECOND:g} (default {rules.rate:g}).",
         ),
         click.option(
             "--fingerprint",
@@ -171,7 +171,7 @@ def _run(retry: PacedRetry, as_json: bool) -> None:
         with _heeding_ctrl_c(retry), progress("retry", retry.tally.total) as bar:
             shown = 0
 
-            def tell(tally: Tally) -> None:
+            def tell(tally: PacedTally) -> None:
                 nonlocal shown
                 done = tally.total - tally.left
                 bar.step(_brief(tally), done - shown)
@@ -207,17 +207,17 @@ def _heeding_ctrl_c(retry: PacedRetry) -> Iterator[None]:
         signal.signal(signal.SIGINT, usual)
 
 
-def _brief(tally: Tally) -> str:
+def _brief(tally: PacedTally) -> str:
     failed = _failed(tally.answers)
     said = f"retry, {tally.shape()['succeeded']} ok"
     return said + (f", {failed} failed again" if failed else "")
 
 
-def _failed(answers: dict[Answer, int]) -> int:
+def _failed(answers: dict[RetryOutcome, int]) -> int:
     return sum(count for answer, count in answers.items() if answer.value.startswith("failed"))
 
 
-def _tell(tally: Tally, as_json: bool) -> None:
+def _tell(tally: PacedTally, as_json: bool) -> None:
     from taskkit.render import show, to_json
 
     if as_json:
@@ -232,7 +232,7 @@ def _tell(tally: Tally, as_json: bool) -> None:
         say(f"stopped: {tally.stopped}; {_tasks(tally.left)} left as they were")
 
 
-def _lines(tally: Tally) -> list[str]:
+def _lines(tally: PacedTally) -> list[str]:
     said = tally.shape()
     parts = (
         ("succeeded", "succeeded"),

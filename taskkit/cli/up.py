@@ -107,8 +107,12 @@ def prepare(front: Front, app: str | None) -> None:
 
 
 def check_app(app: str) -> None:
-    """Refuse an application that does not load; it is tried in a process of its own, for it is the user's code."""
-    done = subprocess.run([sys.executable, "-c", LOAD_APP, app], check=False, stdin=subprocess.DEVNULL)
+    """Refuse an application that does not load; it is tried in a process of its own, for it is the user's code.
+
+    In a group of its own as well: Ctrl-C reaches it only through us, without a word.
+    """
+    command = [sys.executable, "-c", LOAD_APP, app]
+    done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, process_group=0)
     if done.returncode == BAD_START:
         raise Failed(BAD_START)
     if done.returncode:

@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from taskkit.coordination.stores import NO_FENCE, LockStore
-from taskkit.coordination.tenure import SURE, Tenure, instant, new_holder
+from taskkit.coordination.tenure import HOLDER_BYTES, SURE, Tenure, instant
 from taskkit.errors import LockError, LockLost, LockTimeout, StoreError
+from taskkit.identity import new_identity
 from taskkit.names import check_name, check_seconds
 
 log = logging.getLogger("taskkit.coordination")
@@ -159,7 +160,7 @@ class _Held:
 
 
 def _take(store: LockStore, name: str, ttl: float, on_lost: Callable[[str], None] | None) -> _Held | None:
-    holder, since = new_holder(), instant()
+    holder, since = new_identity(HOLDER_BYTES), instant()
     fence = store.take(name, holder, ttl)
     if fence is None:
         return None

@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Self
 
 from taskkit.coordination.lock import LONGEST_NAME, LONGEST_TTL, SHORTEST_TTL, check_timeout
-from taskkit.coordination.tenure import Tenure, instant, new_holder
+from taskkit.coordination.tenure import HOLDER_BYTES, Tenure, instant
 from taskkit.coordination.tokens import Tokens
 from taskkit.errors import LockError, LockLost, OnceRunning, StoreError
+from taskkit.identity import new_identity
 from taskkit.names import check_name, check_seconds
 
 log = logging.getLogger("taskkit.coordination")
@@ -87,7 +88,7 @@ class Once:
 
     def _look(self, tokens: Tokens, key: bytes) -> bool:
         """Whether it is ours to do, or done; False while somebody else is at it."""
-        token, since = RUNNING + new_holder(), instant()
+        token, since = RUNNING + new_identity(HOLDER_BYTES), instant()
         try:
             taken = tokens.take(key, token, self._life)
         except BaseException:  # a SET that was cut may have been done

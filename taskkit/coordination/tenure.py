@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -17,18 +15,14 @@ SURE = 0.99
 """The holder counts on this part of a life only: its clock may run a little slower than the store's."""
 RENEWALS_IN_A_LIFE = 3
 RETRIES_IN_A_LIFE = 10
+HOLDER_BYTES = 8
+"""Random bytes in the name of a holder: a process makes a new one each time it takes something."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def instant() -> float:
     """Seconds that never go back and, where the system can tell, count on while the machine sleeps."""
     return time.clock_gettime(_CLOCK)
-
-
-def new_holder() -> str:
-    """A token that nobody else has; its beginning tells people which process it is."""
-    host = "".join(letter for letter in socket.gethostname()[:60] if letter.isprintable())
-    return f"{host}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
 class Tenure:

@@ -12,7 +12,7 @@ from typing import Literal
 from taskkit.crontab.entries import USER, first_word
 from taskkit.crontab.lines import Detected
 
-Verdict = Literal["system", "user", "either"]
+UserColumn = Literal["system", "user", "either"]
 
 PACKAGE_USERS = frozenset(
     "root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc gnats nobody messagebus sshd "
@@ -62,11 +62,11 @@ def by_lines(commands: Iterable[str]) -> Detected:
     return Detected(False, False, "the word after the time may be a user name or a command in every job line")
 
 
-def _of(count: int, verdicts: list[Verdict]) -> str:
+def _of(count: int, verdicts: list[UserColumn]) -> str:
     return f"{count} of {len(verdicts)} job lines {'has' if count == 1 else 'have'}"
 
 
-def verdict(rest: str) -> Verdict:
+def verdict(rest: str) -> UserColumn:
     """Whether the text after the time fields starts with a user name, with a command, or may do either."""
     word, command = first_word(rest)
     if not USER.fullmatch(word) or word in SHELL_WORDS or word in PROGRAMS:

@@ -25,7 +25,7 @@ ESCAPE = re.compile(r"\\([%\\])|%")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TimeField:
     """One of the five time fields: its bounds and the names it knows; the first name means ``low``."""
 
     name: str
@@ -85,11 +85,11 @@ def shown(text: str) -> str:
 
 
 FIELDS = (
-    Field("minute", 0, 59),
-    Field("hour", 0, 23),
-    Field("day of month", 1, 31),
-    Field("month", 1, 12, MONTHS),
-    Field("day of week", 0, 7, DAYS),
+    TimeField("minute", 0, 59),
+    TimeField("hour", 0, 23),
+    TimeField("day of month", 1, 31),
+    TimeField("month", 1, 12, MONTHS),
+    TimeField("day of week", 0, 7, DAYS),
 )
 
 

@@ -13,7 +13,7 @@ import logging
 from pathlib import Path
 from urllib.parse import quote
 
-from taskkit.embedded.locks import FileLock, alone
+from taskkit.embedded.file_locks import FileLock, alone
 from taskkit.embedded.valkey import Server, kill_server, peer_pid
 from taskkit.errors import EmbeddedError
 from taskkit.settings.home import home_error, make_home

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from taskkit.embedded.locks import FileLock, is_free
+from taskkit.embedded.file_locks import FileLock, is_free
 from taskkit.errors import EmbeddedError
 
 LONGEST_SOCKET = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taskkit.center.facts import OUR_TABLES, SqlFacts
 from taskkit.center.grants import ALL, Grants
+from taskkit.center.sql_facts import OUR_TABLES, SqlFacts
 from taskkit.health.findings import Finding, error, note, ok, untold
 
 ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")

@@ -160,16 +160,12 @@ def _persistence(broker: BrokerFacts) -> Iterator[Finding]:
     elif broker.embedded:
         yield ok("broker.persistence", "it keeps nothing on disk, by design: SQL is the truth")
     else:
-        why = (
-            "a restart loses all messages (recovery rings again within half a minute), and locks and `once` in Redis "
-            "for good"
-        )
-        yield warning(
+        yield note(
             "broker.persistence",
-            "it keeps nothing on disk",
-            why,
-            "CONFIG SET appendonly yes, and in its \
-configuration",
+            "it keeps nothing on disk, and need not: SQL is the truth",
+            "after a restart messages are rung again from SQL within half a minute; only locks and `once` in Redis "
+            "are forgotten",
+            "nothing; where you use those, CONFIG SET appendonly yes, and in its configuration",
         )
     if broker.server.saving is None:
         yield untold("broker.saving", "whether its last save to disk went well")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from taskkit.center.facts import SqlFacts
-from taskkit.queues.facts import ServerFacts
+from taskkit.center.sql_facts import SqlFacts
+from taskkit.queues.server_facts import ServerFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from taskkit.center import TaskCenter
-from taskkit.center.facts import LOOKS, SqlFacts, read_facts
+from taskkit.center.sql_facts import LOOKS, SqlFacts, read_facts
 from taskkit.clock import monotonic, parse_instant
 from taskkit.cron import tzdata_version
 from taskkit.doors import key_prefix

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from taskkit.beats import FRESH_S
 from taskkit.health.facts import Facts, NodeFacts
 from taskkit.health.findings import Finding, error, note, ok, untold, warning
-from taskkit.model import FRESH_S
+from taskkit.names import is_drill_queue
 
 OFF_MS, FAR_OFF_MS = 250.0, 1000.0
 STILL_S = 30.0
@@ -26,12 +27,21 @@ def judge_nodes(facts: Facts) -> Iterator[Finding]:
         yield _clocks(schedulers)
         yield _scans(schedulers)
     yield _zones(schedulers, facts.tzdata)
+    drills = [queue for queue in facts.nodes.waiting if is_drill_queue(queue)]
+    if drills:
+        yield _drills(drills)
     if workers:
-        yield _served(workers, facts.nodes.waiting)
+        yield _served(workers, [queue for queue in facts.nodes.waiting if queue not in drills])
 
 
 def _alive(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row["heartbeat_age_s"] is not None and row["heartbeat_age_s"] <= FRESH_S]
+    return [row for row in rows if _lives(row)]
+
+
+def _lives(row: Row) -> bool:
+    """Whether its heartbeat is fresh, and nobody has declared it dead since."""
+    age = row["heartbeat_age_s"]
+    return age is not None and age <= FRESH_S and row.get("lost_at") is None
 
 
 def _name(row: Row) -> str:
@@ -60,10 +70,14 @@ def _silent(nodes: NodeFacts) -> Iterator[Finding]:
         if silent:
             yield note(
                 f"node.silent_{role}s",
-                f"silent {role}s: {', '.join(map(_name, silent[:5]))}",
+                f"silent {role}s: {', '.join(map(_silence, silent[:5]))}",
                 "killed, or cut off; what they held is recovered by a living scheduler",
                 "nothing, if you know why; their rows go a week after the last heartbeat",
             )
+
+
+def _silence(row: Row) -> str:
+    return _name(row) + (" (declared dead)" if row.get("lost_at") else "")
 
 
 def _clocks(schedulers: Sequence[Row]) -> Finding:
@@ -105,6 +119,12 @@ def _zones(schedulers: Sequence[Row], own: str) -> Finding:
     what = "time zone data differ: " + ", ".join(f"{version} on {name}" for version, name in versions.items())
     why = "where the rules of a zone have changed, two schedulers plan different fire times"
     return warning("node.tzdata", what, why, "pip install --upgrade tzdata on all nodes, and restart")
+
+
+def _drills(queues: Sequence[str]) -> Finding:
+    what = f"tasks of drills wait in {', '.join(queues[:5])}"
+    why = "a drill runs just now, or was cut short and left them behind"
+    return note("node.drills", what, why, "taskkit drill --clean")
 
 
 def _served(workers: Sequence[Row], waiting: Sequence[str]) -> Finding:

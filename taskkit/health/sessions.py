@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taskkit.center.facts import SqlFacts
+from taskkit.center.sql_facts import SqlFacts
 from taskkit.health.findings import Finding, is_on, note, number, ok, untold, warning
 
 FIXED_ZONES = ("UTC", "GMT", "ETC/", "+", "-")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taskkit.center.facts import SqlFacts
+from taskkit.center.sql_facts import SqlFacts
 from taskkit.health.access import judge_grants
 from taskkit.health.facts import Facts
 from taskkit.health.findings import (

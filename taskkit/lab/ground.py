@@ -17,11 +17,13 @@ from typing import Any, Self
 
 import psutil
 
+from taskkit.beats import FRESH_S
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic
 from taskkit.errors import NotFound, TaskkitError
 from taskkit.kit import Taskkit
-from taskkit.model import FRESH_S, NewTask, Run
+from taskkit.model import NewTask, Run
+from taskkit.names import DRILL_QUEUES
 from taskkit.queues import Queue
 from taskkit.settings import Retention
 from taskkit.states import ENDED, Outcome, Status
@@ -42,11 +44,11 @@ class Ground:
 
     def __init__(self, kit: Taskkit, options: Sequence[str] = ()) -> None:
         self.kit, self.options = kit, list(options)
-        self.queue_name = f"taskkit.drill-{secrets.token_hex(3)}"
+        self.queue_name = f"{DRILL_QUEUES}{secrets.token_hex(3)}"
         self.ids: list[int] = []
         self._roles: list[Role] = []
         self._scheduler_ids: set[str] = set()
-        self._folder = tempfile.TemporaryDirectory(prefix="taskkit-drill-")
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{self.queue_name}-")
 
     @property
     def center(self) -> TaskCenter:

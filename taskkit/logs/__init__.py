@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from taskkit.errors import SettingsError
-from taskkit.logs.handlers import DatedFiles, Handler, StreamHandler
+from taskkit.logs.handlers import DatedFiles, LineHandler, StreamHandler
 from taskkit.logs.lines import JsonLines, Pretty, context, process_fields
 from taskkit.settings import Settings
 
@@ -44,12 +44,12 @@ def configure(settings: Settings, *, role: str, stream: TextIO | None = None, **
 def remove_handlers() -> None:
     """Undo ``configure``: close what it opened."""
     root = logging.getLogger()
-    for handler in [handler for handler in root.handlers if isinstance(handler, Handler)]:
+    for handler in [handler for handler in root.handlers if isinstance(handler, LineHandler)]:
         root.removeHandler(handler)
         handler.close()
 
 
-def _files(settings: Settings, role: str) -> Handler:
+def _files(settings: Settings, role: str) -> LineHandler:
     assert settings.log_dir is not None  # noqa: S101 - told to mypy
     try:
         return DatedFiles(settings.log_dir, role, days=settings.log_days)

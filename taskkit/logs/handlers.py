@@ -19,7 +19,7 @@ PART_BYTES = 100 * 1024 * 1024
 COMPLAINT_EVERY_S = 60.0
 
 
-class Handler(logging.Handler):
+class LineHandler(logging.Handler):
     """A handler of taskkit's: when it cannot write it says so on stderr, once a minute, and goes on."""
 
     on_terminal = False
@@ -42,7 +42,7 @@ class Handler(logging.Handler):
                 sys.stderr.write(f"taskkit: log lines are being lost: {safe_repr(problem)}\n")
 
 
-class StreamHandler(Handler):
+class StreamHandler(LineHandler):
     """Lines to a stream, flushed one by one."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -58,7 +58,7 @@ class StreamHandler(Handler):
         self.stream.flush()
 
 
-class DatedFiles(Handler):
+class DatedFiles(LineHandler):
     """``<role>-2026-03-01.log``, then ``<role>-2026-03-01.2.log`` …; any number of processes may share them."""
 
     def __init__(self, folder: Path, role: str, *, days: int, part_bytes: int = PART_BYTES) -> None:

@@ -10,10 +10,10 @@ from taskkit.errors import InputError, StoreError
 from taskkit.model import DeadMessage, ListName, Message
 from taskkit.queues import base, codec
 from taskkit.queues.base import Pulled
-from taskkit.queues.facts import ServerFacts, read_facts, rehearse
 from taskkit.queues.keys import Keys
+from taskkit.queues.list_puller import ListPuller, in_seconds
 from taskkit.queues.order import Order
-from taskkit.queues.puller import Puller, in_seconds
+from taskkit.queues.server_facts import ServerFacts, read_facts, rehearse
 from taskkit.queues.trouble import Trouble, is_wrongtype, raised
 from taskkit.queues.wire import Command, Exchanger
 
@@ -45,7 +45,7 @@ class RedisQueue:
         self._pulls = pulls
         self._rest = rest
         self._lmpop = lmpop and not one_slot
-        self._puller = Puller(pulls, self.keys, order or Order(), lmpop=lmpop, one_slot=one_slot)
+        self._puller = ListPuller(pulls, self.keys, order or Order(), lmpop=lmpop, one_slot=one_slot)
 
     def push(self, batches: Mapping[ListName, Sequence[Message]]) -> dict[ListName, StoreError]:
         """Append to the lists, in one trip and one RPUSH each; return what failed."""

@@ -7,17 +7,19 @@ import os
 import socket
 from datetime import datetime
 
+from taskkit.beats import SchedulerBeat
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic, seconds, utc_now
 from taskkit.cron import tzdata_version
 from taskkit.errors import BrokerUnavailable, StoreError
-from taskkit.model import SchedulerBeat
+from taskkit.identity import new_identity
 from taskkit.queues import Queue
 from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.scheduler.lost_messages import MessageRecovery
+from taskkit.scheduler.lost_workers import WorkerRecovery
 from taskkit.scheduler.pruner import Pruner
-from taskkit.scheduler.recovery import MessageRecovery, WorkerRecovery
 from taskkit.scheduler.sampler import Sampler
-from taskkit.service import Stop, Ticker, Troubles, carry_on, node_id
+from taskkit.service import Stop, Ticker, Troubles, carry_on
 from taskkit.settings import Settings
 
 log = logging.getLogger("taskkit.scheduler")
@@ -32,7 +34,7 @@ class SchedulerProcess:
         self, settings: Settings, center: TaskCenter, queue: Queue, stop: Stop, *extra: Ticker
     ) -> None:
         self.settings, self.center, self.queue, self.stop = settings, center, queue, stop
-        self.id = node_id()
+        self.id = new_identity()
         self.dispatcher = Dispatcher(center, queue, settings.scheduler)
         self.messages = MessageRecovery(center, queue, self.id, settings.scheduler)
         self.workers = WorkerRecovery(center, self.id, settings.scheduler, settings.worker.kill_grace_s)

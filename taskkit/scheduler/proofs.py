@@ -48,7 +48,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Deaths:
+class DeadWorkers:
     """Workers that are dead; ``doubted`` are those that would be, were they not more than half of all."""
 
     dead: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Heartbeats:
         self._sights: dict[str, Sight] = {}
         self._looked = float("-inf")
 
-    def look(self, now: float, counts: Mapping[str, int], ages: Mapping[str, float]) -> Deaths:
+    def look(self, now: float, counts: Mapping[str, int], ages: Mapping[str, float]) -> DeadWorkers:
         """Take in the counters at the monotonic second ``now``, and the ages of the heartbeats by the database's clock.
 
         The caller has just committed a write of its own.
@@ -79,7 +79,7 @@ class Heartbeats:
         still = self._still(now, self.patience)
         long_still = set(self._still(now, 2 * self.patience))
         doubted = [one for one in still if one not in long_still and self._together(one, still, ages)]
-        return Deaths([one for one in still if one not in doubted], doubted)
+        return DeadWorkers([one for one in still if one not in doubted], doubted)
 
     def _together(self, one: str, still: Sequence[str], ages: Mapping[str, float]) -> bool:
         """Whether more than half of those that lived when this one fell silent did so with it."""

@@ -17,7 +17,7 @@ CountOrNone = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Period = Annotated[float, Meta(ge=0.01, le=3600)]
 Patience = Annotated[float, Meta(ge=0, le=86_400)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
-Days = Annotated[float, Meta(ge=0, le=36_500)]
+RetentionDays = Annotated[float, Meta(ge=0, le=36_500)]
 
 
 def usable_cpus() -> int:
@@ -66,13 +66,13 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many days what is over is kept; 0 means for ever. ``chunk`` rows at most go in one transaction."""
 
-    tasks_days: Days = 30.0
-    dead_days: Days = 90.0
-    runs_days: Days = 30.0
-    occurrences_days: Days = 30.0
-    samples_days: Days = 14.0
-    actions_days: Days = 365.0
-    once_days: Days = 365.0
+    tasks_days: RetentionDays = 30.0
+    dead_days: RetentionDays = 90.0
+    runs_days: RetentionDays = 30.0
+    occurrences_days: RetentionDays = 30.0
+    samples_days: RetentionDays = 14.0
+    actions_days: RetentionDays = 365.0
+    once_days: RetentionDays = 365.0
     chunk: Annotated[int, Meta(ge=1, le=1000)] = 500
 
 

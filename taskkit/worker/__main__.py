@@ -12,8 +12,9 @@ import msgspec
 from taskkit import logs
 from taskkit.doors import embedded_tickers, join_queue, open_center, run_and_close
 from taskkit.errors import TaskkitError
+from taskkit.identity import new_identity
 from taskkit.names import check_name
-from taskkit.service import Stop, exit_with, node_id, program
+from taskkit.service import Stop, exit_with, program
 from taskkit.settings import Settings
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.process import WorkerProcess
@@ -56,7 +57,7 @@ def run(
             "home": home,
         }
         settings = Settings.load(file=config, **overrides)
-        worker_id = node_id()
+        worker_id = new_identity()
         logs.configure(settings, role="worker", worker=worker_id)
         stop = Stop()
         stop.listen()

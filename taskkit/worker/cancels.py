@@ -10,9 +10,9 @@ from taskkit.states import Outcome
 from taskkit.worker.ends import Ends
 from taskkit.worker.limits import Limits
 from taskkit.worker.pool import Pool
-from taskkit.worker.slots import Given, Slot, Verdict
+from taskkit.worker.slots import Given, ParentVerdict, Slot
 
-CANCELLED = Verdict(Outcome.CANCELLED, "cancelled by a person")
+CANCELLED = ParentVerdict(Outcome.CANCELLED, "cancelled by a person")
 
 
 class Cancels:

@@ -31,7 +31,16 @@ from taskkit.producer import Producer
 from taskkit.states import Outcome
 from taskkit.texts import encodable
 from taskkit.worker import frames
-from taskkit.worker.frames import Answer, Cancel, Done, Enqueue, Finish, Job, Progress, Run
+from taskkit.worker.frames import (
+    Cancel,
+    ChildJob,
+    Done,
+    Enqueue,
+    EnqueueAnswer,
+    ExitWhenIdle,
+    Progress,
+    RunJobs,
+)
 from taskkit.worker.marks import Marks
 from taskkit.worker.perform import Ended, perform, perform_async
 
@@ -47,7 +56,7 @@ class Child:
         self._threads = threads
         self._unpacker = frames.Unpacker()
         self._inbox: deque[Any] = deque()
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[EnqueueAnswer] = deque()
         self._sending, self._asking, self._mail = threading.Lock(), threading.Lock(), threading.Condition()
         self._reading = False
         self.pid, self._pipe = os.getpid(), os.fstat(sock.fileno()).st_ino
@@ -64,12 +73,12 @@ class Child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
             frame = self._next()
-            if isinstance(frame, Run):
+            if isinstance(frame, RunJobs):
                 for job in frame.jobs:
                     self._start(job)
             elif isinstance(frame, Cancel):
                 self._cancel(frame)
-            elif isinstance(frame, Finish):
+            elif isinstance(frame, ExitWhenIdle):
                 return
 
     def send(self, frame: msgspec.Struct) -> None:
@@ -87,7 +96,7 @@ class Child:
         except OSError:
             os._exit(1)
 
-    def ask(self, frame: msgspec.Struct) -> Answer:
+    def ask(self, frame: msgspec.Struct) -> EnqueueAnswer:
         """Send a frame and wait for its answer, in any thread; jobs that arrive meanwhile wait."""
         with self._asking:
             self.send(frame)
@@ -121,12 +130,12 @@ class Child:
             os._exit(0)
         for body in self._unpacker.feed(data or b""):
             frame = frames.to_child.decode(body)
-            if isinstance(frame, Answer):
+            if isinstance(frame, EnqueueAnswer):
                 self._answers.append(frame)
             else:
                 self._inbox.append(frame)
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: ChildJob) -> None:
         started = monotonic()
         if not self.marks.begin(job.seq, job.slot, started):
             return
@@ -138,7 +147,7 @@ class Child:
         else:
             self._run_interruptibly(handler, job, started)
 
-    def _run_interruptibly(self, handler: Any, job: Job, started: float) -> None:
+    def _run_interruptibly(self, handler: Any, job: ChildJob, started: float) -> None:
         self._busy = True
         try:
             ended = perform(
@@ -150,14 +159,14 @@ class Child:
             self._busy = False
         self._end(job, started, ended)
 
-    def _run_plain(self, handler: Any, job: Job, started: float) -> None:
+    def _run_plain(self, handler: Any, job: ChildJob, started: float) -> None:
         self._end(
             job,
             started,
             perform(handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result),
         )
 
-    async def _run_async(self, handler: Any, job: Job, started: float) -> None:
+    async def _run_async(self, handler: Any, job: ChildJob, started: float) -> None:
         task = asyncio.current_task()
         if task is not None:
             self._async[job.seq] = task
@@ -174,7 +183,7 @@ class Child:
             ended = replace(ended, outcome=Outcome(asked))
         self._end(job, started, ended)
 
-    def _end(self, job: Job, started: float, ended: Ended) -> None:
+    def _end(self, job: ChildJob, started: float, ended: Ended) -> None:
         now = monotonic()
         self._leave_if_copied()
         self.marks.end(job.slot)
@@ -200,7 +209,7 @@ class Child:
                     stream.flush()
             os._exit(0)
 
-    def _context(self, job: Job) -> RunContext:
+    def _context(self, job: ChildJob) -> RunContext:
         return RunContext(
             task_id=job.task_id,
             task_code=job.code,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from taskkit.states import Outcome
 from taskkit.worker.ends import Ends, log_fields
 from taskkit.worker.pool import Pool
-from taskkit.worker.slots import Given, Slot, Verdict
+from taskkit.worker.slots import Given, ParentVerdict, Slot
 from taskkit.worker.verdicts import death
 
 log = logging.getLogger("taskkit.worker")
@@ -36,7 +36,7 @@ class Deaths:
             elif len(begun) == 1 and not slot.verdicts:
                 self._blame(slot, given, said)
             else:
-                others = Verdict(Outcome.HANDED_BACK, f"its child ended: {said}")
+                others = ParentVerdict(Outcome.HANDED_BACK, f"its child ended: {said}")
                 self.ends.by_verdict(slot, given, others, suspect=True)
         self.pool.put_first(back)
 
@@ -56,11 +56,11 @@ class Deaths:
 
     def _blame(self, slot: Slot, given: Given, said: str) -> None:
         log.error("child %s died: %s", slot.pid, said, extra=log_fields(given.task))
-        self.ends.by_verdict(slot, given, Verdict(Outcome.FAILED, said))
+        self.ends.by_verdict(slot, given, ParentVerdict(Outcome.FAILED, said))
 
     def _lose(self, slot: Slot, given: Given, said: str) -> None:
         """One of several that ran when the nursery died: which of them killed it cannot be told."""
-        self.ends.by_verdict(slot, given, Verdict(Outcome.LOST, f"it ran when this happened: {said}"))
+        self.ends.by_verdict(slot, given, ParentVerdict(Outcome.LOST, f"it ran when this happened: {said}"))
 
 
 def _begun(slot: Slot) -> list[Given]:

@@ -9,7 +9,7 @@ from taskkit.clock import monotonic
 from taskkit.model import Claimed, Finish
 from taskkit.states import Move, Outcome
 from taskkit.worker.frames import Done
-from taskkit.worker.slots import Given, Slot, Verdict
+from taskkit.worker.slots import Given, ParentVerdict, Slot
 from taskkit.worker.tally import Tally
 from taskkit.worker.verdicts import Judge
 from taskkit.worker.writer import Writer
@@ -37,11 +37,11 @@ class Ends:
             log.log(level, "%s", _told(end), extra=extra)
         self.writer.put(end)
 
-    def unstarted(self, task: Claimed, verdict: Verdict) -> None:
+    def unstarted(self, task: Claimed, verdict: ParentVerdict) -> None:
         """No handler has begun this task."""
         self.write(task, verdict.outcome, error=verdict.text)
 
-    def by_verdict(self, slot: Slot, given: Given, verdict: Verdict, *, suspect: bool = False) -> None:
+    def by_verdict(self, slot: Slot, given: Given, verdict: ParentVerdict, *, suspect: bool = False) -> None:
         """A job's child was ended, or died of itself."""
         started = slot.began(given) if slot.has_begun(given) else None
         now = monotonic()

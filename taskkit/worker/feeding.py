@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskkit.model import Claimed
 from taskkit.settings import Worker
-from taskkit.worker.frames import HandlerInfo, Job
+from taskkit.worker.frames import ChildJob, HandlerInfo
 from taskkit.worker.slots import Slot
 
 UNKNOWN_SECONDS = 0.1
@@ -69,7 +69,7 @@ class Feeder:
             return self._place_alone(alone, tasks, slots)
         free = [slot for slot in slots if slot.usable and not slot.alone]
         loads = {slot.number: slot.load(now) for slot in free}
-        batches: dict[int, list[Job]] = {}
+        batches: dict[int, list[ChildJob]] = {}
         left: list[Claimed] = []
         blocked: set[str] = set()
         for task in tasks:

@@ -13,7 +13,7 @@ CHUNK = 1 << 18
 LONGEST = 1 << 30
 
 
-class Job(msgspec.Struct, array_like=True, frozen=True):
+class ChildJob(msgspec.Struct, array_like=True, frozen=True):
     """One attempt for a child. ``seq`` counts the jobs of a child, ``slot`` is its place in the marks."""
 
     seq: int
@@ -29,10 +29,10 @@ class Job(msgspec.Struct, array_like=True, frozen=True):
     mode: str
 
 
-class Run(msgspec.Struct, array_like=True, frozen=True, tag="run"):
+class RunJobs(msgspec.Struct, array_like=True, frozen=True, tag="run"):
     """Parent to child: run these, in order."""
 
-    jobs: list[Job]
+    jobs: list[ChildJob]
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, tag="cancel"):
@@ -42,11 +42,11 @@ class Cancel(msgspec.Struct, array_like=True, frozen=True, tag="cancel"):
     outcome: str
 
 
-class Finish(msgspec.Struct, array_like=True, frozen=True, tag="finish"):
+class ExitWhenIdle(msgspec.Struct, array_like=True, frozen=True, tag="finish"):
     """Parent to child: exit when idle."""
 
 
-class Answer(msgspec.Struct, array_like=True, frozen=True, tag="answer"):
+class EnqueueAnswer(msgspec.Struct, array_like=True, frozen=True, tag="answer"):
     """Parent to child: the ids of what was enqueued, or the error (class name, field, message)."""
 
     ids: list[int]
@@ -126,7 +126,7 @@ class Died(msgspec.Struct, frozen=True, tag="died"):
     code: int
 
 
-ToChild = Run | Cancel | Finish | Answer
+ToChild = RunJobs | Cancel | ExitWhenIdle | EnqueueAnswer
 FromChild = Done | Enqueue | Progress
 ToNursery = Spawn | Kill
 FromNursery = Hello | Born | Died

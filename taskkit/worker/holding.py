@@ -11,13 +11,15 @@ from taskkit.states import Outcome
 from taskkit.worker.ends import log_fields
 from taskkit.worker.hub import Hub
 from taskkit.worker.puller import Puller
-from taskkit.worker.slots import Verdict
+from taskkit.worker.slots import ParentVerdict
 from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
 LOOK_SECONDS = 30.0
 ANSWER_SECONDS = 1.0
-NOT_HELD = Verdict(Outcome.HANDED_BACK, "handed back: its worker did not hold it any more, in two looks")
+NOT_HELD = ParentVerdict(
+    Outcome.HANDED_BACK, "handed back: its worker did not hold it any more, in two looks"
+)
 
 
 class Holding:

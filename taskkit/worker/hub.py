@@ -10,7 +10,6 @@ import selectors
 import signal
 import socket
 from collections import deque
-from typing import Any
 
 from taskkit.clock import monotonic
 from taskkit.errors import AppError
@@ -22,30 +21,35 @@ from taskkit.worker.cancels import Cancels
 from taskkit.worker.deaths import Deaths
 from taskkit.worker.ends import Ends
 from taskkit.worker.feeding import Feeder
-from taskkit.worker.frames import Answer, Born, Died, Done, Enqueue, Progress
-from taskkit.worker.frames import Finish as FinishChild
+from taskkit.worker.frames import Born, Died
+from taskkit.worker.hearing import Hearing
 from taskkit.worker.limits import Limits
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
-from taskkit.worker.progress import ProgressReport
-from taskkit.worker.slots import Given, Slot, Verdict
+from taskkit.worker.slots import Given, ParentVerdict, Slot
 from taskkit.worker.strays import end_orphans, mark_of
 from taskkit.worker.tally import Tally
 from taskkit.worker.verdicts import UNKNOWN, Judge
-from taskkit.worker.writer import EnqueueRequest, Writer
+from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
 TICK = 0.05
 REBIRTH_PAUSE = 0.5
 STOP_KILL_GRACE = 0.5
-READS_A_TURN, MANY = 16, 1 << 30
+READS_A_TURN = 16
 ORPHANS_PATIENCE = 0.5
-STOPPING = Verdict(Outcome.HANDED_BACK, "handed back: the worker is stopping")
-TOO_MUCH = Verdict(Outcome.HANDED_BACK, "handed back: the worker has enough to do")
+STOPPING = ParentVerdict(Outcome.HANDED_BACK, "handed back: the worker is stopping")
+TOO_MUCH = ParentVerdict(Outcome.HANDED_BACK, "handed back: the worker has enough to do")
 
 
 class Hub:
-    """Owns the children. Everything here runs in one thread; others talk to it through ``wake`` and queues."""
+    """Owns the children, in the worker's main thread: ``turn`` and whatever it calls run there.
+
+    Other threads come in by these doors only. ``wake`` and ``cancel`` leave a word for the next turn, and
+    ``inventory`` waits for it; ``retire`` sets a flag; ``running``, ``slots`` and ``turns`` may be read, as of now and
+    perhaps in the middle of a turn; ``ends`` passes on to the writer, which is made for it. ``abandon``, by which a
+    stuck worker leaves, acts at once, since no turn will come.
+    """
 
     def __init__(
         self, nursery: NurseryLink, pool: Pool, writer: Writer, judge: Judge, tally: Tally, settings: Worker
@@ -58,13 +62,13 @@ class Hub:
         self.limits = Limits(self.slots, nursery, pool, settings.kill_grace_s)
         self.cancels = Cancels(self.slots, pool, self.ends, self.limits)
         self.deaths = Deaths(self.ends, pool)
+        self.hearing = Hearing(self.slots, self.feeder, self.ends, self.limits, writer, self.wake)
         self.turns = 0
         self._inventories: deque[queue.SimpleQueue[set[tuple[int, int]]]] = deque()
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
-        self._answers: deque[tuple[int, Answer]] = deque()
         self._next_number = 1
         self._births: list[float] = []
         self._abandoned = False
@@ -91,13 +95,13 @@ class Hub:
         """One turn of the loop: at most TICK seconds when nothing happens."""
         for key, events in self._selector.select(TICK):
             key.data(events)
-        self._answer()
+        self.hearing.answer()
         self.cancels.carry_out()
         now = monotonic()
         self.limits.keep(now)
         for slot in self.slots.values():
             slot.flush()
-            self._retire_if_due(slot)
+            self.hearing.retire_if_due(slot)
         if feeding:
             self._give_birth(now)
             self.feed(now)
@@ -136,7 +140,7 @@ class Hub:
         """Whether there is a handler; without one the attempt fails here and now."""
         known = task.task_code in self.handlers
         if not known:
-            self.ends.unstarted(task, Verdict(Outcome.FAILED, UNKNOWN.format(code=task.task_code)))
+            self.ends.unstarted(task, ParentVerdict(Outcome.FAILED, UNKNOWN.format(code=task.task_code)))
         return known
 
     def hand_back_unstarted(self) -> None:
@@ -149,7 +153,7 @@ class Hub:
 
     @property
     def running(self) -> list[Given]:
-        """What the children hold, oldest first."""
+        """What the children hold, oldest first; from any thread."""
         return [given for slot in list(self.slots.values()) for given in list(slot.jobs.values())]
 
     def end_running(self) -> None:
@@ -170,7 +174,7 @@ class Hub:
         self._wake_out.close()
 
     def retire(self, number: int) -> None:
-        """Replace a child when its jobs are done."""
+        """Replace a child when its jobs are done; from any thread."""
         slot = self.slots.get(number)
         if slot is not None:
             slot.retiring = True
@@ -212,7 +216,7 @@ class Hub:
         code = self.nursery.end()
         slots = list(self.slots.values())
         for slot in slots:
-            self._hear(slot)
+            self.hearing.hear(slot)
         self._end_orphans()
         self.deaths.of_nursery(slots, code)
         for slot in slots:
@@ -237,80 +241,22 @@ class Hub:
 
     def _died(self, number: int, code: int) -> None:
         slot = self.slots.pop(number)
-        self._hear(slot)
+        self.hearing.hear(slot)
         self._unwatch(slot)
         self.deaths.of_child(slot, code)
         slot.close()
         calm = not slot.retiring and not slot.served and not slot.ending
         self._births.append(monotonic() + (REBIRTH_PAUSE if calm else 0.0))
 
-    # what children say
-
     def _on_wake(self, _events: int) -> None:
         frames.receive(self._wake_out)
 
     def _on_child(self, slot: Slot) -> None:
         """Something from a child, if it has not died within this turn; at its end the nursery says why."""
-        if slot.number in self.slots and not self._hear(slot, READS_A_TURN):
+        if slot.number in self.slots and not self.hearing.hear(slot, READS_A_TURN):
             self._unwatch(slot)
             slot.deaf_at = monotonic()
-
-    def _hear(self, slot: Slot, reads: int = MANY) -> bool:
-        """Take in what a child has said, in so many reads at most; False when there is nothing more to come."""
-        slot.flush()
-        for _ in range(reads):
-            data = frames.receive(slot.sock)
-            if not data:
-                return data is None
-            try:
-                for body in slot.unpacker.feed(data):
-                    self._take(slot, frames.from_child.decode(body))
-            except Exception:  # a handler may write anything into its child's pipe
-                log.exception("child %s says what cannot be read", slot.pid)
-                self.limits.kill_broken(slot, "what it sent to the worker cannot be read")
-                return False
-        return True
 
     def _unwatch(self, slot: Slot) -> None:
         with contextlib.suppress(KeyError):
             self._selector.unregister(slot.sock)
-
-    def _take(self, slot: Slot, frame: Any) -> None:
-        if isinstance(frame, Done):
-            self._done(slot, frame)
-        elif isinstance(frame, Enqueue):
-            self.writer.put(EnqueueRequest(frame.tasks, lambda answer: self._reply(slot.number, answer)))
-        elif isinstance(frame, Progress) and frame.seq in slot.jobs:
-            given = slot.jobs[frame.seq]
-            self.writer.put(ProgressReport(given.task.id, given.task.attempt, frame.fraction, frame.text))
-
-    def _done(self, slot: Slot, done: Done) -> None:
-        if done.seq in slot.verdicts:
-            return
-        given = slot.settle(done.seq)
-        if given is None:
-            return
-        slot.served += 1
-        self.feeder.learn(given.task.task_code, done.ended - done.started)
-        self.ends.by_child(slot, given, done)
-        self._retire_if_due(slot)
-
-    def _retire_if_due(self, slot: Slot) -> None:
-        limit = self.settings.max_tasks_per_child
-        if limit and slot.served >= limit:
-            slot.retiring = True
-        if slot.retiring and not slot.jobs and not slot.ending:
-            slot.ending = True
-            slot.post(FinishChild())
-
-    def _reply(self, number: int, answer: Answer) -> None:
-        """From the writer's thread: the answer goes out in the loop."""
-        self._answers.append((number, answer))
-        self.wake()
-
-    def _answer(self) -> None:
-        while self._answers:
-            number, answer = self._answers.popleft()
-            slot = self.slots.get(number)
-            if slot is not None:
-                slot.post(answer)

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from taskkit.clock import monotonic
 from taskkit.states import Outcome
 from taskkit.worker.frames import Cancel
+from taskkit.worker.groups import lives
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
-from taskkit.worker.slots import Given, Slot, Verdict
+from taskkit.worker.slots import Given, ParentVerdict, Slot
 
 DEAF_PATIENCE = 1.0
 
@@ -30,8 +31,8 @@ class Limits:
                 started = slot.started(given)
                 if started is not None and now - started > given.job.timeout:
                     text = f"timeout: still running after {given.job.timeout:g} s"
-                    self.stop(slot, given, Verdict(Outcome.TIMEOUT, text), now)
-            if slot.deaf_at is not None and now - slot.deaf_at > DEAF_PATIENCE:
+                    self.stop(slot, given, ParentVerdict(Outcome.TIMEOUT, text), now)
+            if slot.deaf_at is not None and now - slot.deaf_at > DEAF_PATIENCE and lives(slot.pid):
                 self.kill_broken(
                     slot, "its connection to the worker was closed, with all descriptors perhaps"
                 )
@@ -39,7 +40,7 @@ class Limits:
                 slot.kill_at = now + 1.0
                 self.nursery.kill(slot.number, signal.SIGKILL)
 
-    def stop(self, slot: Slot, given: Given, verdict: Verdict, now: float) -> None:
+    def stop(self, slot: Slot, given: Given, verdict: ParentVerdict, now: float) -> None:
         """Stop one job, and say ``verdict`` of it."""
         if given.job.seq in slot.verdicts:
             return

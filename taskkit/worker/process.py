@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import psutil
 
+from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic
 from taskkit.errors import BrokerUnavailable, StoreError
-from taskkit.model import WorkerBeat
 from taskkit.queues import Queue
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Worker

@@ -26,7 +26,7 @@ class ProgressReport:
     text: str
 
 
-class Progress:
+class LatestProgress:
     """The latest report of each attempt, written at most twice a second in one transaction, and when it ends."""
 
     def __init__(self, desk: WorkDesk) -> None:

@@ -12,7 +12,7 @@ from taskkit.clock import iso, monotonic
 from taskkit.model import Claimed
 from taskkit.states import Outcome
 from taskkit.worker import frames
-from taskkit.worker.frames import Job, Run
+from taskkit.worker.frames import ChildJob, RunJobs
 from taskkit.worker.marks import Marks
 from taskkit.worker.stacks import StackFile
 
@@ -20,7 +20,7 @@ A_YEAR = 366 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ParentVerdict:
     """What to say of a job that is ended before it has come to an end of its own."""
 
     outcome: Outcome
@@ -31,10 +31,10 @@ class Verdict:
 class Given:
     """A job that a child was given and has not answered; ``verdict`` if it was told to stop."""
 
-    job: Job
+    job: ChildJob
     task: Claimed
     estimate: float
-    verdict: Verdict | None = None
+    verdict: ParentVerdict | None = None
     begun_at: float | None = None
     cancel_sent: float | None = None
 
@@ -63,7 +63,7 @@ class Slot:
     alone: bool = False
     retiring: bool = False
     ending: bool = False
-    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    verdicts: dict[int, ParentVerdict] = field(default_factory=dict)
     kill_at: float | None = None
     deaf_at: float | None = None
     cause: str | None = None
@@ -99,10 +99,10 @@ class Slot:
             total += left
         return total
 
-    def prepare(self, task: Claimed, mode: str, estimate: float) -> Job:
+    def prepare(self, task: Claimed, mode: str, estimate: float) -> ChildJob:
         """Note a task as given; the job goes out with :meth:`give`."""
         place = 0 if mode == "sync" else self.places.popleft()
-        job = Job(
+        job = ChildJob(
             self.next_seq,
             place,
             task.id,
@@ -120,9 +120,9 @@ class Slot:
         self.jobs[job.seq] = Given(job, task, estimate)
         return job
 
-    def give(self, jobs: list[Job]) -> None:
+    def give(self, jobs: list[ChildJob]) -> None:
         """Send jobs that were prepared."""
-        self.post(Run(jobs))
+        self.post(RunJobs(jobs))
 
     def post(self, frame: msgspec.Struct) -> None:
         """Queue a frame for the child and send what its socket takes now."""

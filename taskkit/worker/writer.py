@@ -16,8 +16,8 @@ from taskkit.center import TaskCenter, WorkDesk
 from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, SchemaError, TaskkitError
 from taskkit.model import Finish, NewTask
 from taskkit.service import Troubles
-from taskkit.worker.frames import Answer
-from taskkit.worker.progress import Progress, ProgressReport
+from taskkit.worker.frames import EnqueueAnswer
+from taskkit.worker.progress import LatestProgress, ProgressReport
 from taskkit.worker.tally import Tally
 from taskkit.worker.watch import Call
 
@@ -31,7 +31,7 @@ class EnqueueRequest:
     """A handler wants tasks to be written; ``reply`` takes the answer to it."""
 
     tasks: list[bytes]
-    reply: Callable[[Answer], None]
+    reply: Callable[[EnqueueAnswer], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Writer:
         self.call = Call()
         self.unwritten: set[tuple[int, int]] = set()
         self._troubles = Troubles("writing ends of tasks")
-        self._progress = Progress(desk)
+        self._progress = LatestProgress(desk)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -147,19 +147,19 @@ class Writer:
         else:
             log.error("this end cannot be written: %s", error, extra=_fields(ends[0]))
 
-    def _enqueue(self, request: EnqueueRequest) -> Answer:
+    def _enqueue(self, request: EnqueueRequest) -> EnqueueAnswer:
         try:
             tasks = [msgspec.msgpack.decode(raw, type=NewTask) for raw in request.tasks]
             ids = self.center.intake.insert(tasks)
         except InputError as error:
-            return Answer([], (type(error).__name__, error.field, error.problem))
+            return EnqueueAnswer([], (type(error).__name__, error.field, error.problem))
         except TaskkitError as error:
-            return Answer([], (type(error).__name__, "", str(error)))
+            return EnqueueAnswer([], (type(error).__name__, "", str(error)))
         except Exception as error:
             log.exception("a handler's tasks could not be written")
-            return Answer([], ("StoreError", "", f"{type(error).__name__}: {error}"))
+            return EnqueueAnswer([], ("StoreError", "", f"{type(error).__name__}: {error}"))
         self.ring()
-        return Answer(ids)
+        return EnqueueAnswer(ids)
 
 
 def _without_words(end: Finish, error: Exception) -> Finish:

@@ -143,7 +143,7 @@ def test_a_server_that_accepts_and_never_answers(connect: Connect) -> None:
         began = time.monotonic()
         with pytest.raises(BrokerUnavailable, match="timed out"):
             queue.pull(["mail"], 1, 20)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
 
 
 def test_there_are_two_connections_at_most(server: Valkey, admin: redis.Redis, connect: Connect) -> None:

@@ -9,7 +9,7 @@ import redis
 
 from taskkit.errors import BrokerUnavailable, PushRefused
 from taskkit.model import ListName, Message
-from taskkit.queues import puller
+from taskkit.queues import list_puller
 from tests.faults.fake_redis import FakeRedis
 from tests.faults.redis_steps import MAIL, MSG, Connect
 from tests.servers import Valkey
@@ -39,7 +39,7 @@ def test_a_key_that_is_no_list_hurts_no_other(
 def test_a_key_that_is_a_list_again_is_served_again(
     server: Valkey, admin: redis.Redis, connect: Connect, monkeypatch: pytest.MonkeyPatch, lmpop: bool
 ) -> None:
-    monkeypatch.setattr(puller, "AVOID_S", 0.2)
+    monkeypatch.setattr(list_puller, "AVOID_S", 0.2)
     admin.set("task:queue:{mail}", "x")
     queue = connect(server.url, lmpop=lmpop)
     assert queue.pull(["mail"], 10, 0.01).messages == []

@@ -94,7 +94,7 @@ def test_a_background_process_that_holds_the_pipe_is_not_waited_for() -> None:
     result = shell(command="sleep 60 & echo $!; exit 0")
     pid = int(result["output"])
     try:
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
         assert not gone(pid)
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -103,7 +103,7 @@ def test_a_background_process_that_holds_the_pipe_is_not_waited_for() -> None:
 def test_a_background_process_that_writes_without_end_is_not_waited_for(tmp_path: Path) -> None:
     started = time.monotonic()
     assert shell(command=f"yes & echo $! > {tmp_path}/pid; exit 3", expect=[3], output_limit=1000)["cut"]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: gone(pid))
 
@@ -129,7 +129,7 @@ def test_an_interruption_ends_a_program_that_ignores_the_polite_signal(tmp_path:
     started = time.monotonic()
     with pytest.raises(Interrupted), interrupted_after(0.4):
         shell(command=f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.1; done")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     assert gone(int(pids.read_text()))
 
 

@@ -30,7 +30,7 @@ def test_an_import_that_is_only_looked_at_makes_nothing(
 ) -> None:
     monkeypatch.setenv("TASKKIT_DATABASE_URL", f"sqlite:///{tmp_path}/far/center.db")
     answer = done("import-crontab", "-", "--dry-run", stdin="* * * * * date\n")
-    assert "1 would import" in answer.out
+    assert "1 line in 1 file: 1 would be imported\n" in answer.out
     assert "which lines were imported already is not known" in answer.err
     assert not list(tmp_path.iterdir())
 

@@ -162,11 +162,26 @@ def test_the_page_for_people(tab: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert answer.code == 1
     assert answer.err == ""
     assert "user's crontab, no user column" in answer.out
-    assert "8 lines in 1 file: 3 would import, 2 refused, 1 env, 1 comment, 1 blank" in answer.out
+    assert (
+        "8 lines in 1 file: 3 would be imported, 2 refused, 1 environment line, 1 comment, 1 blank"
+        in answer.out
+    )
     assert "- lines 4, 5, 6: times in Asia/Shanghai" in answer.out
     assert "- lines 4, 5, 6: no mail to ops@example.com" in answer.out
-    table = [line for line in answer.out.splitlines() if not line.startswith(("-", str(tab)))]
+    table = [line for line in answer.out.splitlines()[:-1] if not line.startswith(("-", str(tab)))]
     assert max(map(len, table)) <= 80
+
+
+def test_the_page_of_a_second_import_says_that_nothing_was_changed(tab: Path) -> None:
+    accounts(tab, code=1)
+    tab.write_text(TAB + "# new\n5 5 * * * echo new\n")
+    shown = cli("import-crontab", tab).out
+    assert (
+        "10 lines in 1 file: 1 imported, 3 already there (unchanged), 2 refused, 1 environment line, 2 comments, "
+        "1 blank\n"
+    ) in shown
+    assert "already there: task 2 " in shown
+    assert "imported: task 4 " in shown
 
 
 def test_it_says_when_this_machines_cron_reads_times_in_another_zone(

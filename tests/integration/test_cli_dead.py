@@ -91,6 +91,30 @@ def test_dead_letters_by_cause_for_people_and_for_scripts(center: TaskCenter) ->
     assert done("tasks", "dead", "--queue", "nobody", "--json").json["tasks"] == []
 
 
+def test_the_page_tells_the_queues_and_the_commands_for_its_top_row(center: TaskCenter) -> None:
+    for queue in ("mail", "mail", "slow mail"):
+        task_id = gave_up(center, task_code="mail", queue=queue)
+    gave_up(center, "KeyError: 'x'", task_code="charge", queue="charge")
+    shown = done("tasks", "dead").out
+    most, least = (line.split() for line in shown.splitlines()[2:4])
+    assert " ".join(most[2:6]) == "mail mail, slow mail"
+    assert least[2:4] == ["charge", "charge"]
+    print_shown = print_of(center, task_id)
+    assert f"taskkit tasks show {task_id}\n" in shown
+    assert f"taskkit tasks retry --fingerprint {print_shown}\n" in shown
+    chosen = done("tasks", "dead", "--queue", "slow mail", "--since", "1h").out
+    assert f"retry --fingerprint {print_shown} --queue 'slow mail' --since 3600s\n" in chosen
+    again = ("tasks", "retry", "--fingerprint", print_shown, "--queue", "slow mail", "--since", "3600s")
+    assert [one["id"] for one in done(*again, "--dry-run", "--json").json] == [task_id]
+
+
+def test_the_help_of_a_paced_retry_tells_ranges_and_defaults() -> None:
+    said = " ".join(done("tasks", "retry", "--help").out.split())
+    assert "above 0, at most 100 (default 50)" in said
+    assert "at most 1000 (default 10)" in said
+    assert "0<x<=100" in refused("tasks", "retry", "--fingerprint", "abc", "--stop-at", 0)
+
+
 def test_dead_letters_by_age(center: TaskCenter) -> None:
     assert "no task is given up" in done("tasks", "dead").out
     task_id = gave_up(center)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +17,15 @@ import pytest
 
 from taskkit.center import TaskFilter
 from taskkit.embedded import Embedded
-from taskkit.lab.drills import DRILLS, Drill, Report
+from taskkit.lab.drills import DRILLS, WAITING, Drill, Report
 from taskkit.lab.ground import Ground
-from taskkit.model import ListName
+from taskkit.model import ListName, Message
 from taskkit.settings import Scheduler
 from taskkit.states import ENDED
-from tests.commands import program
+from tests import centers
+from tests.commands import program, refused, running
 from tests.processes import Installation, Stack, alive
+from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
@@ -77,6 +82,34 @@ def test_without_a_scheduler_there_is_nothing_to_try(home: Installation) -> None
         done = program("drill", kind, env=home.environment, cwd=home.folder)
         assert (done.returncode, done.stdout) == (1, ""), done.stderr
         assert "no scheduler is alive" in done.stderr
+
+
+def test_what_a_killed_drill_left_behind_is_removed_and_told(server_stack: Stack, tmp_path: Path) -> None:
+    center, environment = server_stack.home.kit.center, server_stack.home.environment
+    named = {key: value for key, value in environment.items() if key.startswith("TASKKIT_")}
+    with running("drill", "redis-loss", folder=tmp_path, **named) as drill:
+        drill.wait_for("tasks wait in the queue")
+        assert drill.end(signal.SIGKILL) == -signal.SIGKILL
+        wait_until(lambda: not drill.left(), 20)
+        (name,) = re.findall(r"wait in the queue (taskkit\.drill-\w+)", drill.said)
+    tasks = center.read.find(TaskFilter(queue=name, limit=1000))
+    assert len(tasks) == WAITING
+    server_stack.push(name, *[Message(task.id, attempt=task.attempt) for task in tasks[:3]])
+    assert list(Path(tempfile.gettempdir()).glob(f"{name}-*"))
+    centers.sql(center, "UPDATE task_lock SET expires_at = {now}")  # as it does by itself, in some seconds
+    cleaned = program("drill", "--clean", "--json", env=environment, cwd=server_stack.home.folder)
+    assert json.loads(cleaned.stdout) == {"removed": [{"queue": name, "tasks": WAITING, "running": 0}]}
+    assert center.read.find(TaskFilter(queue=name, limit=1000)) == []
+    assert center.read.runs([task.id for task in tasks]) == []
+    assert server_stack.queue.depth([ListName(name)]) == {ListName(name): 0}
+    assert not list(Path(tempfile.gettempdir()).glob(f"{name}-*"))
+
+
+@pytest.mark.parametrize("arguments", [(), ("--clean", "sql-blip")])
+def test_a_drill_is_named_or_only_cleaned_after(arguments: tuple[str, ...]) -> None:
+    assert "name one drill (redis-loss, worker-kill, sql-blip, scheduler-kill), or say --clean" in refused(
+        "drill", *arguments
+    )
 
 
 @pytest.fixture

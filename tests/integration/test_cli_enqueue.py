@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter
 from taskkit.center.reading import ReadDesk
 from taskkit.clock import parse_instant
@@ -196,3 +198,30 @@ def test_it_says_when_nothing_will_run_the_task() -> None:
         answer.err
         == "taskkit: note: no scheduler is alive, so nothing will start it: start one with `taskkit up`\n"
     )
+
+
+def test_it_says_when_the_workers_that_live_serve_other_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if a scheduler dispatched the task before the program reads its row."""
+    done("db", "upgrade")
+    with contextlib.closing(TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")) as center:
+        center.nodes.enter_scheduler("host:8:b", "host", 8)
+        center.nodes.enter_worker(
+            WorkerBeat("host:7:a", "host", 7, "images,reports", 1, 0, 0, 0, 0, None, 0, 0.0, [], [])
+        )
+        read = ReadDesk.task
+
+        def late(desk: ReadDesk, task_id: int) -> Task:
+            center.dispatch.claim([task_id])
+            return read(desk, task_id)
+
+        monkeypatch.setattr(ReadDesk, "task", late)
+        assert cli("enqueue", "mail").err == (
+            "taskkit: note: no live worker serves the queue mail (served are: images, reports), so nothing will "
+            "run it: start one with `python -m taskkit.worker --app … --queue mail`\n"
+        )
+        assert cli("enqueue", "mail", "--queue", "reports").err == ""
+        (watched,) = center.recovery.watched()
+        center.recovery.declare_dead(watched)
+        assert "no worker is alive" in cli("enqueue", "mail").err

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from taskkit.beats import SchedulerBeat, WorkerBeat
 from taskkit.center import TaskCenter
-from taskkit.model import SchedulerBeat, WorkerBeat
 from tests import centers
 from tests.commands import cli, done, refused
 from tests.waiting import wait_until
@@ -93,7 +93,7 @@ def test_no_worker_that_serves_the_queue(center: TaskCenter) -> None:
     thread = meanwhile(center, lambda task_id: center.dispatch.claim([task_id]))
     why = probe()["why"]
     thread.join()
-    assert "no worker serves the queue mail (served are: images, reports)" in why
+    assert "no live worker serves the queue mail (served are: images, reports)" in why
 
 
 def test_a_message_that_is_gone(center: TaskCenter) -> None:

@@ -55,12 +55,30 @@ def test_a_dry_run_counts_and_the_same_goes_afterwards(home: TaskCenter) -> None
     assert dry["tables"]["task_center"] == {"looked": 4, "gone": 3}
     assert left(home) == 4
     shown = done("prune", "--dry-run").out
-    assert "would go" in shown
+    assert "would be deleted" in shown
     gone = done("prune", "--json").json
     assert gone["tables"] == dry["tables"]
     assert gone["tables"]["task_run"]["gone"] == 3
     assert left(home) == 1
     assert "deleted" in done("prune").out
+
+
+def test_a_dry_run_says_what_would_be_deleted_what_kept_and_why(
+    home: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old(home, n=3)
+    monkeypatch.setenv("TASKKIT_RETENTION_RUNS_DAYS", "0")
+    head, _, tasks, runs, *_ = done("prune", "--dry-run").out.splitlines()
+    assert head.split("  ")[-3:] == ["would be deleted", "because older than", "kept whatever its age"]
+    assert tasks.split(maxsplit=2)[1:] == [
+        "3", "30d; given up: 90d  tasks that are not over, and periodic ones"
+    ]  # fmt: skip
+    assert runs.split(maxsplit=2)[1:][0] == "-"
+    assert "kept for ever" in runs
+    assert "7d; given up: 90d" in done("prune", "--dry-run", "--older-than", "7d").out
+    assert "nothing was deleted; what is younger would be kept, too." in done("prune", "--dry-run").out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, done("prune", "--dry-run").out.splitlines()[:-1])) <= 80
 
 
 def test_older_than_overrules_the_settings_but_not_for_dead_letters(home: TaskCenter) -> None:

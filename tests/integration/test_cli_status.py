@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from taskkit.beats import SchedulerBeat, WorkerBeat
 from taskkit.center import TaskCenter
 from taskkit.center.schema import HEAD
-from taskkit.model import SchedulerBeat, WorkerBeat
+from taskkit.clock import parse_instant
 from taskkit.states import Status
 from tests import centers
 from tests.commands import cli, done, refused
@@ -62,6 +63,47 @@ def test_a_node_without_heartbeat_is_silent(center: TaskCenter) -> None:
     centers.sql(center, "UPDATE task_worker SET heartbeat_at = '2026-01-01 00:00:00.000000'")
     assert done("status", "--json").json["workers"][0]["alive"] is False
     assert "silent for" in done("status").out
+
+
+def test_a_worker_that_was_declared_dead_says_so_until_it_beats_again(center: TaskCenter) -> None:
+    center.nodes.enter_worker(worker("host:7:a", "mail"))
+    assert done("status", "--json").json["workers"][0]["lost_at"] is None
+    (watched,) = center.recovery.watched()
+    assert center.recovery.declare_dead(watched)
+    (node,) = done("status", "--json").json["workers"]
+    assert node["alive"] is False
+    assert parse_instant(node["lost_at"]) >= parse_instant(node["heartbeat_at"])
+    assert "dead, silent for" in done("status").out
+    centers.sql(center, "UPDATE task_worker SET lost_at = '2026-01-01 00:00:00.000000'")
+    (node,) = done("status", "--json").json["workers"]
+    assert (node["alive"], node["lost_at"]) == (True, None)
+    assert "dead" not in done("status").out
+
+
+def test_the_page_names_the_queues_that_no_live_worker_serves(center: TaskCenter) -> None:
+    centers.in_status(center, Status.PENDING, queue="mail")
+    centers.in_status(center, Status.DISPATCHED, queue="mail")
+    for n in range(6):
+        centers.in_status(center, Status.PENDING, queue=f"other {n}")
+    assert "no live worker serves" not in done("status").out, "that no worker is alive says it all"
+    center.nodes.enter_worker(worker("host:7:a", "other 0,reports"))
+    shown = done("status").out
+    assert (
+        "no live worker serves the queue mail: 2 tasks wait there; "
+        "start one: python -m taskkit.worker --app … --queue mail\n"
+    ) in shown
+    assert "serves the queue other 1: 1 task waits there; start one: " in shown
+    assert "--queue 'other 1'\n" in shown
+    assert "the queue other 0" not in shown
+    assert "so it is with 1 more queue\n" in shown
+
+
+def test_what_a_drill_left_behind_needs_no_worker(center: TaskCenter) -> None:
+    centers.in_status(center, Status.PENDING, queue="taskkit.drill-0a1b2c")
+    center.nodes.enter_worker(worker("host:7:a", "mail"))
+    shown = done("status").out
+    assert "a drill runs in taskkit.drill-0a1b2c, or was cut short: `taskkit drill --clean` removes" in shown
+    assert "no live worker serves" not in shown
 
 
 def test_a_broker_that_does_not_answer_is_exit_code_1(

@@ -8,10 +8,11 @@ from datetime import timedelta
 
 import pytest
 
+from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter, TaskFilter
 from taskkit.center.reading import ReadDesk
 from taskkit.cli.tasks_touch import show_before
-from taskkit.model import Run, WorkerBeat
+from taskkit.model import Run
 from tests import centers
 from tests.commands import done
 

@@ -11,7 +11,7 @@ import pytest
 from taskkit.center import TaskCenter
 from taskkit.center.statements import dispatch as dispatch_sql
 from taskkit.center.statements import people as people_sql
-from taskkit.center.statements import planning as planning_sql
+from taskkit.center.statements import plan as planning_sql
 from taskkit.center.statements import work as work_sql
 from taskkit.model import DueList
 from taskkit.states import Status

@@ -14,11 +14,14 @@ import pytest
 import sqlalchemy as sa
 
 from taskkit import Settings, Taskkit
+from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter
-from taskkit.errors import DatabaseUnavailable
+from taskkit.errors import DatabaseUnavailable, TaskkitError
+from taskkit.lab import leftovers
 from taskkit.lab.drills import Cuts, Drill, again_and_again
 from taskkit.lab.ground import Ground
-from taskkit.model import WorkerBeat
+from taskkit.names import DRILL_QUEUES
+from taskkit.scheduler.lost_workers import WorkerRecovery
 from taskkit.settings import Scheduler
 from taskkit.supervising import Role
 from tests import centers
@@ -125,3 +128,55 @@ def test_a_drill_that_killed_nothing_failed_and_says_why(ground: Ground) -> None
         drill = Drill("sql-blip", ground, Scheduler(), lambda _: None)
         cuts.tell(drill)
         assert drill.report.checks == [("there were connections to kill", False, found)]
+
+
+# ---- what drills leave behind
+
+
+def test_what_still_runs_in_a_dead_worker_is_left_until_a_scheduler_has_taken_it(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "PATIENCE_S", 0.3)
+    center, name = ground.center, f"{DRILL_QUEUES}0a1b2c"
+    (claimed,) = centers.start(center, "dead", centers.new("taskkit.nap", queue=name))
+    waiting, mine = center.intake.insert(
+        [centers.new("taskkit.noop", queue=queue) for queue in (name, f"{DRILL_QUEUES}mine")]
+    )
+    center.nodes.enter_worker(
+        WorkerBeat("dead", socket.gethostname(), gone_pid(), name, 1, 1, 0, 0, 0, None, 0, 0.0, [], [])
+    )
+    (left,) = leftovers.remove(ground.kit)
+    assert (left.queue, left.tasks, left.running) == (name, 1, 1)
+    assert str(left) == f"removed 1 task that an earlier drill left in {name}, but 1 task still running"
+    assert center.nodes.workers() == [], "signed off, so that what it held is taken from it at once"
+    WorkerRecovery(center, "s", Scheduler()).tick()
+    assert leftovers.remove(ground.kit) == [leftovers.Removed(name, 1)]
+    assert set(center.read.statuses([claimed.id, waiting, mine])) == {mine}, (
+        "a queue of the user's is no drill's"
+    )
+    assert leftovers.remove(ground.kit) == []
+
+
+def gone_pid() -> int:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return child
+
+
+def test_one_drill_at_a_time_and_one_that_was_killed_blocks_the_next_for_a_moment_only(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "LIFE_S", 0.5)
+    told: list[str] = []
+    with (
+        ground.kit.lock(leftovers.LOCK),
+        pytest.raises(TaskkitError, match="another drill is under way on this installation"),
+        leftovers.alone(ground.kit, told.append),
+    ):
+        raise AssertionError("not reached")
+    assert told == ["another drill is under way, or was killed just now; waiting up to 0 s for it"]
+    ground.center.locks.take(leftovers.LOCK, "killed", 0.5)
+    with leftovers.alone(ground.kit, told.append):
+        assert len(told) == 2

@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from taskkit.beats import SchedulerBeat, WorkerBeat
 from taskkit.center import TaskCenter, TaskFilter
 from taskkit.clock import utc_now
 from taskkit.errors import NotFound
-from taskkit.model import Backlog, SchedulerBeat, WorkerBeat
+from taskkit.model import Backlog
 from taskkit.states import Status
 from tests.centers import at_once, in_status, new, periodic, plain_insert, sql, start
 

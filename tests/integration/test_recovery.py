@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter
 from taskkit.center.statements import recovery as statements
 from taskkit.errors import BrokerUnavailable
-from taskkit.model import Claimed, ListName, Message, WorkerBeat
+from taskkit.model import Claimed, ListName, Message
 from taskkit.queues import MemoryQueue
-from taskkit.scheduler import recovery
+from taskkit.scheduler import lost_messages, lost_workers
 from taskkit.scheduler.dispatcher import Dispatcher
-from taskkit.scheduler.recovery import MessageRecovery, WorkerRecovery
+from taskkit.scheduler.lost_messages import MessageRecovery
+from taskkit.scheduler.lost_workers import WorkerRecovery
 from taskkit.settings import Scheduler
 from taskkit.states import Move, Outcome, Status
 from tests.centers import (
@@ -32,6 +34,7 @@ from tests.centers import (
     succeeded,
     task,
 )  # fmt: skip
+from tests.proxy import Proxy
 
 pytest_plugins = ["tests.center_fixtures"]
 
@@ -50,7 +53,8 @@ class Case:
         self.messages = MessageRecovery(self.center, self.queue, "s", settings)
         self.workers = WorkerRecovery(self.center, "s", settings)
         self.dispatcher = Dispatcher(self.center, self.queue, settings)
-        monkeypatch.setattr(recovery, "monotonic", self.seconds)
+        for module in (lost_messages, lost_workers):
+            monkeypatch.setattr(module, "monotonic", self.seconds)
 
     def seconds(self) -> float:
         """The monotonic clock of this test."""
@@ -190,6 +194,32 @@ def test_rule_16_a_row_whose_queue_was_edited_is_looked_for_where_it_was_pushed(
     case.queue.pull(["q"], 2, 0)
     case.pass_by(22)
     assert case.statuses(ids) == [Status.PENDING] * 2
+
+
+def test_rule_16_a_pass_that_has_no_time_for_all_lists_goes_on_with_the_next_and_proves_as_well(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_messages, "LOOKING_SECONDS", -1.0)  # one list a pass
+    looked, suspects = [], case.center.recovery.suspects
+
+    def look(name: ListName, *rest: Any) -> Any:
+        looked.append(name.queue)
+        return suspects(name, *rest)
+
+    monkeypatch.setattr(case.center.recovery, "suspects", look)
+    queues = [f"q{n}" for n in range(6)]
+    ids = [case.ids(queue=queue)[0] for queue in queues]
+    case.scan()
+    case.pass_by(12)
+    assert sorted(looked) == queues, "each in its turn, one a pass"
+    case.queue.pull(["q1", "q4"], 2, 0)
+    case.pass_by(10)
+    assert looked.count("q0") == looked.count("q2") == 2, "one a pass, as long as nothing is missing"
+    assert looked.count("q1") > 3, "what is missing is looked for in every pass"
+    case.pass_by(14)
+    lost = [ids[1], ids[4]]
+    assert case.statuses(lost) == [Status.PENDING] * 2
+    assert case.statuses([one for one in ids if one not in lost]) == [Status.DISPATCHED] * 4
 
 
 def test_rule_16_an_outage_of_the_broker_between_two_looks_proves_nothing(case: Case) -> None:
@@ -507,6 +537,34 @@ def test_rule_18_a_task_far_past_its_limit_raises_an_alarm_once(
     alarms = [r for r in caplog.records if "with a time limit of 10 s" in r.getMessage()]
     assert [r.task_id for r in alarms] == [claimed.id]  # type: ignore[attr-defined]
     assert case.statuses([claimed.id]) == [Status.RUNNING]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_rule_16_rule_17_a_loss_whose_commit_got_no_reply_is_recorded_once_and_told(
+    mariadb_center_url: str, caplog: pytest.LogCaptureFixture, when: str
+) -> None:
+    with Proxy(mariadb_center_url) as proxy:
+        center = TaskCenter(proxy.url)
+        running = [claimed.id for claimed in start(center, "host:1:nobody", *[new()] * 3)]
+        waiting = center.intake.insert([new(), new()])
+        assert [won.id for won in dispatch(center).won] == waiting
+        workers = WorkerRecovery(center, "s", Scheduler())
+        for look in (
+            workers.look,
+            lambda: center.recovery.ring_again(center.recovery.suspects(LIST, 0, None)),
+        ):
+            proxy.lose_commit(when)
+            look()
+            assert proxy.lost
+            look()  # for what the connection that was cut had still locked
+        told = [r.getMessage() for r in caplog.records if "the reply to a COMMIT was lost" in r.getMessage()]
+        assert len(told) == 2
+        if when == "after":
+            assert "done again: 0 of 3 lost tasks were still to be moved" in told[0]
+            assert "done again: 0 of 2 lost tasks were still to be moved" in told[1]
+        assert {task(center, one).status for one in running + waiting} == {Status.PENDING}
+        assert [run.outcome for run in center.read.runs(running + waiting)] == [Outcome.LOST] * 5
+        center.close()
 
 
 def test_a_move_that_recovery_makes_stands_in_the_table_of_moves() -> None:

@@ -7,8 +7,8 @@ import contextlib
 import pytest
 
 from taskkit import Taskkit
+from taskkit.beats import WorkerBeat
 from taskkit.errors import ResultTimeout
-from taskkit.model import WorkerBeat
 
 
 def timed_out(kit: Taskkit, task_id: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
 
 from taskkit.center import TaskCenter, schema
@@ -27,6 +29,7 @@ from tests.centers import (
     succeeded,
     task,
 )
+from tests.servers import MariaDB, fresh_database
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.center_fixtures"]
@@ -132,6 +135,41 @@ def test_an_upgrade_that_fails_says_why_in_one_line(bare: TaskCenter) -> None:
     with pytest.raises(StoreError, match="task_run") as raised:
         bare.upgrade_schema()
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("remains", "verb", "table"),
+    [
+        ("ALTER TABLE task_worker DROP COLUMN lost_at", "ALTER", "task_worker"),
+        ("DROP INDEX ix_once_done ON task_once", "CREATE", "task_once"),
+    ],
+)
+def test_an_upgrade_behind_an_open_transaction_says_what_it_waits_for(
+    mariadb: MariaDB, remains: str, verb: str, table: str
+) -> None:
+    """A SELECT is enough: it holds the table's definition until its transaction ends."""
+    with fresh_database(mariadb.url) as url, contextlib.closing(TaskCenter(url)) as bare:
+        bare.upgrade_schema()
+        sql(bare, remains)
+        sql(bare, "UPDATE task_schema SET version_num = '0001'")
+        event.listen(
+            bare.database.engine, "begin", lambda c: c.exec_driver_sql("SET SESSION lock_wait_timeout = 1")
+        )
+        other = sa.create_engine(bare.database.url)
+        with other.connect() as reader:
+            reader.exec_driver_sql(f"SELECT COUNT(*) FROM {table}")
+            with pytest.raises(DatabaseUnavailable) as raised:
+                bare.upgrade_schema()
+            said = str(raised.value)
+            assert f"the {verb} waited for a metadata lock: a transaction that has used {table}," in said
+            assert "SHOW PROCESSLIST" in said
+            assert "these rows" not in said
+            assert "\n" not in said
+            (holder,) = reader.exec_driver_sql("SELECT CONNECTION_ID()").one()
+            found = sql(bare, schema.OPEN_TRANSACTIONS)
+            assert holder in [row[0] for row in found], "what it advises to look for is found there"
+        other.dispose()
+        assert bare.upgrade_schema() == ("0001", HEAD)
 
 
 def test_several_that_upgrade_at_once_make_one_schema(database_url: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from taskkit.states import Outcome
 from taskkit.worker.deaths import Deaths
 from taskkit.worker.pool import Pool
-from taskkit.worker.slots import Given, Slot, Verdict
+from taskkit.worker.slots import Given, ParentVerdict, Slot
 from tests.unit.test_verdicts import claimed
 
 
@@ -20,7 +20,7 @@ class Ends:
     def __init__(self) -> None:
         self.said: list[tuple[int, Outcome, bool]] = []
 
-    def by_verdict(self, slot: Slot, given: Given, verdict: Verdict, *, suspect: bool = False) -> None:
+    def by_verdict(self, slot: Slot, given: Given, verdict: ParentVerdict, *, suspect: bool = False) -> None:
         self.said.append((given.task.id, verdict.outcome, suspect))
         slot.settle(given.job.seq)
 
@@ -85,6 +85,6 @@ def test_rule_19_several_that_ran_when_the_nursery_died_are_lost_and_none_is_bla
 def test_a_job_that_was_being_ended_gets_its_own_verdict(scene: Scene) -> None:
     slot = scene.child(1)
     (seq,) = slot.jobs
-    slot.verdicts[seq] = Verdict(Outcome.TIMEOUT, "timeout")
+    slot.verdicts[seq] = ParentVerdict(Outcome.TIMEOUT, "timeout")
     scene.deaths.of_nursery([slot, scene.child(1)], -9)
     assert sorted(scene.ends.said) == [(1, Outcome.TIMEOUT, False), (2, Outcome.FAILED, False)]

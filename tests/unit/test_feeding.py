@@ -13,7 +13,7 @@ from taskkit.model import Claimed
 from taskkit.settings import Worker
 from taskkit.worker import frames
 from taskkit.worker.feeding import Feeder
-from taskkit.worker.frames import HandlerInfo, Run
+from taskkit.worker.frames import HandlerInfo, RunJobs
 from taskkit.worker.slots import Slot
 from tests.unit.test_verdicts import claimed
 
@@ -278,7 +278,7 @@ def test_jobs_go_out_in_order_with_what_the_child_needs(one: Parent) -> None:
     one.place(*tasks)
     with socket.socket(fileno=one.ends.pop()) as child:
         (body,) = frames.Unpacker().feed(child.recv(frames.CHUNK))
-    frame = msgspec.msgpack.decode(body, type=Run)
+    frame = msgspec.msgpack.decode(body, type=RunJobs)
     assert [job.task_id for job in frame.jobs] == [task.id for task in tasks]
     assert [job.seq for job in frame.jobs] == [1, 2, 3]
     assert {(job.payload, job.timeout, job.mode, job.attempt) for job in frame.jobs} == {

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from taskkit.center.facts import OUR_TABLES, SqlFacts
 from taskkit.center.grants import Grants
 from taskkit.center.schema import HEAD
+from taskkit.center.sql_facts import OUR_TABLES, SqlFacts
 from taskkit.doors import open_center
 from taskkit.health import Finding, Level, judge, worst
 from taskkit.health.facts import BrokerFacts, Facts, Folder, NodeFacts
 from taskkit.health.findings import size, version_of
 from taskkit.health.tables import INDEXES
-from taskkit.queues.facts import ServerFacts
+from taskkit.queues.server_facts import ServerFacts
 
 OK, NOTE, WARNING, ERROR = Level.OK, Level.NOTE, Level.WARNING, Level.ERROR
 TABLES = ("task_center", "task_run", "task_occurrence")
@@ -247,7 +247,7 @@ CASES: list[tuple[str, Facts, Level]] = [
     ("broker.memory", server(maxmemory=0), OK),
     ("broker.clients", server(clients=8_500), WARNING),
     ("broker.clients", server(clients=9_900), ERROR),
-    ("broker.persistence", server(persistence="none"), WARNING),
+    ("broker.persistence", server(persistence="none"), NOTE),
     ("broker.persistence", broker(embedded=True, server=replace(SERVER, persistence="none")), OK),
     ("broker.persistence", server(persistence=None), NOTE),
     ("broker.saving", server(saving=False), ERROR),
@@ -279,6 +279,8 @@ CASES: list[tuple[str, Facts, Level]] = [
     ("node.tzdata", scheduler(tzdata_version="2025b"), WARNING),
     ("node.tzdata", scheduler(tzdata_version=None), NOTE),
     ("node.queues", replace(HEALTHY, nodes=replace(NODES, waiting=("mail", "video"))), WARNING),
+    ("node.drills", replace(HEALTHY, nodes=replace(NODES, waiting=("taskkit.drill-0a1b2c",))), NOTE),
+    ("node.queues", replace(HEALTHY, nodes=replace(NODES, waiting=("taskkit.drill-0a1b2c",))), OK),
     ("home.writable", home(writable=False), ERROR),
     ("home.room", home(free_bytes=500 << 20), WARNING),
     ("home.room", home(free_bytes=50 << 20), ERROR),

@@ -202,7 +202,7 @@ def test_a_value_nested_without_end_is_unprintable_and_not_fatal(out: io.StringI
 def test_a_message_that_cannot_be_formatted_is_logged_as_it_is(
     out: io.StringIO, message: Any, args: Any
 ) -> None:
-    (handler,) = (own for own in logging.getLogger().handlers if isinstance(own, handlers.Handler))
+    (handler,) = (own for own in logging.getLogger().handlers if isinstance(own, handlers.LineHandler))
     handler.handle(logging.LogRecord("x", logging.ERROR, "", 1, message, args, None))
     assert last(out)["level"] == "error"
 

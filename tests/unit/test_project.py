@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import dropwhile, groupby
@@ -27,7 +28,7 @@ from taskkit.states import MOVES, Status
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
 MODULES = sorted((ROOT / "taskkit").rglob("*.py"))
-LONGEST_FILE = 400
+LONGEST_FILE = 300
 PUBLIC = [
     "Interrupted",
     "NeverRetry",
@@ -222,6 +223,15 @@ def test_the_changelog_has_this_version() -> None:
 def test_the_public_names_are_these() -> None:
     assert taskkit.__all__ == PUBLIC
     assert all(hasattr(taskkit, name) for name in PUBLIC)
+    homes = [name for names in taskkit._HOMES.values() for name in names]
+    assert sorted([*homes, "__version__"]) == PUBLIC
+    assert not hasattr(taskkit, "Taskit")
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in MODULES)
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1} == set()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskkit.scheduler.proofs import Absences, Deaths, Heartbeats
+from taskkit.scheduler.proofs import Absences, DeadWorkers, Heartbeats
 
 
 def looks(absences: Absences[str], *passes: tuple[float, str]) -> list[list[str]]:
@@ -37,7 +37,7 @@ class Watch:
         self.beats = Heartbeats(patience)
         self.changed: dict[str, tuple[int, float]] = {}
 
-    def look(self, now: float, counts: dict[str, int]) -> Deaths:
+    def look(self, now: float, counts: dict[str, int]) -> DeadWorkers:
         for worker, count in counts.items():
             if self.changed.get(worker, (None, 0.0))[0] != count:
                 self.changed[worker] = (count, now)
@@ -47,38 +47,48 @@ class Watch:
 def test_rule_17_a_worker_is_dead_when_its_counter_stood_still_in_three_looks_and_15_seconds() -> None:
     watch = Watch(15)
     for at in (0.0, 4.0, 8.0, 12.0, 14.9):
-        assert watch.look(at, {"w": 7, "x": int(at), "y": int(at)}) == Deaths()
-    assert watch.look(15, {"w": 7, "x": 99, "y": 99}) == Deaths(["w"])
+        assert watch.look(at, {"w": 7, "x": int(at), "y": int(at)}) == DeadWorkers()
+    assert watch.look(15, {"w": 7, "x": 99, "y": 99}) == DeadWorkers(["w"])
 
 
 def test_rule_17_two_looks_are_not_enough_however_far_apart() -> None:
     watch = Watch(1)
-    assert watch.look(0, {"w": 7, "x": 1, "y": 1}) == watch.look(4, {"w": 7, "x": 2, "y": 2}) == Deaths()
-    assert watch.look(5, {"w": 7, "x": 3, "y": 3}) == Deaths(["w"])
+    assert watch.look(0, {"w": 7, "x": 1, "y": 1}) == watch.look(4, {"w": 7, "x": 2, "y": 2}) == DeadWorkers()
+    assert watch.look(5, {"w": 7, "x": 3, "y": 3}) == DeadWorkers(["w"])
 
 
 def test_rule_17_after_a_gap_between_looks_everything_begins_anew() -> None:
     watch = Watch(15)
     still = {"w": 7, "x": 7}
-    assert [watch.look(at, still) for at in (0, 4, 60, 64, 68, 72, 74)] == [Deaths()] * 7
+    assert [watch.look(at, still) for at in (0, 4, 60, 64, 68, 72, 74)] == [DeadWorkers()] * 7
 
 
 def test_rule_17_a_beat_in_between_saves_a_worker() -> None:
     watch = Watch(8)
     for at, count in ((0, 7), (4, 7), (7, 8), (11, 8), (14, 8)):
-        assert watch.look(at, {"w": count, "x": at}) == Deaths()
-    assert watch.look(15, {"w": 8, "x": 99}) == Deaths(["w"])
+        assert watch.look(at, {"w": count, "x": at}) == DeadWorkers()
+    assert watch.look(15, {"w": 8, "x": 99}) == DeadWorkers(["w"])
 
 
 def test_rule_17_more_than_half_at_once_wait_one_more_period_and_are_doubted() -> None:
     watch = Watch(4)
     looked = [watch.look(at, {"a": 1, "b": 1, "c": at}) for at in range(0, 9, 2)]
-    assert looked == [Deaths(), Deaths(), Deaths([], ["a", "b"]), Deaths([], ["a", "b"]), Deaths(["a", "b"])]
+    assert looked == [
+        DeadWorkers(),
+        DeadWorkers(),
+        DeadWorkers([], ["a", "b"]),
+        DeadWorkers([], ["a", "b"]),
+        DeadWorkers(["a", "b"]),
+    ]
 
 
 def test_rule_17_half_of_them_do_not_wait_longer() -> None:
     watch = Watch(4)
-    assert [watch.look(at, {"a": 1, "b": at}) for at in range(0, 5, 2)] == [Deaths(), Deaths(), Deaths(["a"])]
+    assert [watch.look(at, {"a": 1, "b": at}) for at in range(0, 5, 2)] == [
+        DeadWorkers(),
+        DeadWorkers(),
+        DeadWorkers(["a"]),
+    ]
 
 
 def test_rule_17_deaths_one_after_the_other_do_not_add_up_to_one_at_once() -> None:
@@ -90,4 +100,15 @@ def test_rule_17_deaths_one_after_the_other_do_not_add_up_to_one_at_once() -> No
         beats.look(at, counts | {"d": at}, {w: age + at * (w != "d") for w, age in ages.items()})
         for at in (0, 2, 4)
     ]
-    assert looked[-1] == Deaths(["a", "b", "c"])
+    assert looked[-1] == DeadWorkers(["a", "b", "c"])
+
+
+def test_rule_17_an_only_worker_waits_two_periods_unless_another_one_has_come() -> None:
+    for come, dead_at in ((99, 30), (4, 16), (20, 20)):
+        beats = Heartbeats(15)
+        for at in range(0, 60, 2):
+            another = {"b": at} if at >= come else {}
+            found = beats.look(at, {"a": 1} | another, {"a": float(at)} | dict.fromkeys(another, 0.0))
+            if found.dead:
+                break
+        assert (found.dead, at) == (["a"], dead_at)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from taskkit.errors import DatabaseUnavailable, InputError, StoreError
 from taskkit.model import Finish, NewTask
 from taskkit.states import Move, Outcome
-from taskkit.worker.frames import Answer
+from taskkit.worker.frames import EnqueueAnswer
 from taskkit.worker.progress import ProgressReport
 from taskkit.worker.tally import Tally
 from taskkit.worker.writer import EnqueueRequest, Writer
@@ -121,7 +121,7 @@ def test_an_end_that_cannot_be_written_at_all_is_left_to_recovery(
 def test_a_handlers_enqueue_is_always_answered(writer: Writer, desk: Desk) -> None:
     desk.poison["odd"] = RuntimeError("unforeseen")
     desk.poison["progress"] = InputError("text", "is none")
-    answers: list[Answer] = []
+    answers: list[EnqueueAnswer] = []
     requests = [
         EnqueueRequest([msgspec.msgpack.encode(NewTask(code, "{}", "q"))], answers.append)
         for code in ("x", "odd")

@@ -38,7 +38,7 @@ def medium_text() -> sa.types.TypeEngine[str]:
     return sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 
 
-class Instant(sa.types.UserDefinedType[str]):
+class InstantType(sa.types.UserDefinedType[str]):
     """An instant: TIMESTAMP(6) on MySQL and MariaDB, UTC text ``YYYY-MM-DD HH:MM:SS.ffffff`` on SQLite."""
 
     cache_ok = True
@@ -48,14 +48,16 @@ class Instant(sa.types.UserDefinedType[str]):
 
 
 def instant(column: str) -> sa.Column[str]:
-    return sa.Column(column, Instant(), nullable=True, server_default=sa.text("NULL") if is_mysql() else None)
+    return sa.Column(
+        column, InstantType(), nullable=True, server_default=sa.text("NULL") if is_mysql() else None
+    )
 
 
 def stamp(column: str, *, on_update: bool = False) -> sa.Column[Any]:
     """An instant that is always there and that the database fills in."""
     if not is_mysql():
         now = "(strftime('%Y-%m-%d %H:%M:%f', 'now'))"
-        return sa.Column(column, Instant(), nullable=False, server_default=sa.text(now))
+        return sa.Column(column, InstantType(), nullable=False, server_default=sa.text(now))
     now = "CURRENT_TIMESTAMP(6)" + (" ON UPDATE CURRENT_TIMESTAMP(6)" if on_update else "")
     kind = mysql.TIMESTAMP(fsp=6)
     return sa.Column(column, kind, nullable=False, server_default=sa.text(now))

@@ -7,6 +7,11 @@ WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND id <> CONNECTION_ID()
 
 KILL = "KILL {:d}"
 
+LEFT_BEHIND = """
+SELECT id, queue FROM task_center {force_dispatch}
+WHERE status IN :statuses AND queue >= :least AND queue < :beyond ORDER BY id LIMIT :n
+"""
+
 FORGET_RUNS = """
 DELETE FROM task_run WHERE task_id IN :ids AND task_id IN (
   SELECT id FROM task_center WHERE id IN :ids AND status IN :statuses)

@@ -22,8 +22,10 @@ WORKER_OUT = """
 UPDATE task_worker SET stopped_at = {now}, heartbeat_at = {now}, busy = 0, tasks = '[]' WHERE worker_id = :worker_id
 """
 
+# One that has beaten since it was declared dead is alive again.
 WORKERS = """
 SELECT worker_id, host, pid, queues, processes, started_at, heartbeat_at, {age(heartbeat_at)} AS heartbeat_age_s,
+  CASE WHEN lost_at >= heartbeat_at THEN lost_at END AS lost_at,
   last_progress_at, busy, processed, failed, dropped, retries, rss_bytes, cpu_percent, children, tasks, stacks, stopped_at
 FROM task_worker WHERE stopped_at IS NULL ORDER BY host, pid
 """

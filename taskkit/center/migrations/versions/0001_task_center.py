@@ -9,7 +9,7 @@ from alembic import op
 from sqlalchemy.dialects import mysql
 
 from taskkit.center.migrations.columns import (
-    Instant,
+    InstantType,
     big_id,
     count,
     instant,
@@ -163,7 +163,7 @@ def create_task_run() -> None:
 
 
 def create_periodic() -> None:
-    planned = mysql.TIMESTAMP(fsp=6) if is_mysql() else Instant()
+    planned = mysql.TIMESTAMP(fsp=6) if is_mysql() else InstantType()
     table(
         "task_occurrence",
         sa.Column("task_id", big_id(), primary_key=True, autoincrement=False),
@@ -214,7 +214,7 @@ def create_nodes() -> None:
         sa.Column("children", medium_text(), nullable=True),
         sa.Column("tasks", medium_text(), nullable=True),
         sa.Column("stacks", medium_text(), nullable=True),
-        sa.Column("restart_requested_at", Instant(), nullable=True),
+        sa.Column("restart_requested_at", InstantType(), nullable=True),
         instant("stopped_at"),
     )
     table(
@@ -236,7 +236,7 @@ def create_nodes() -> None:
 
 
 def create_small_tables() -> None:
-    sampled = mysql.TIMESTAMP(fsp=6) if is_mysql() else Instant()
+    sampled = mysql.TIMESTAMP(fsp=6) if is_mysql() else InstantType()
     table(
         "task_sample",
         sa.Column("sampled_at", sampled, primary_key=True, server_default=_epoch()),

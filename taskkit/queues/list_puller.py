@@ -26,7 +26,7 @@ AVOID_S = 30.0
 log = logging.getLogger(__name__)
 
 
-class Puller:
+class ListPuller:
     """Takes messages by the order given, and leaves out keys that are no lists."""
 
     def __init__(

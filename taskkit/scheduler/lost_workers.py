@@ -1,21 +1,17 @@
-"""Recovery: finds dispatched tasks whose message is gone, and running tasks whose worker is gone; age alone proves nothing."""
+"""Finds running tasks whose worker is gone, and takes them from it; age alone proves nothing."""
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 
 from taskkit.center import TaskCenter
-from taskkit.center.recovery import Overdue, Suspect, Watched
-from taskkit.clock import iso, monotonic, parse_instant
-from taskkit.errors import InputError, StoreError
-from taskkit.model import Claimed, Finish, ListName, Message
-from taskkit.names import check_name
-from taskkit.queues import Queue
+from taskkit.center.recovery import Overdue, WatchedWorker
+from taskkit.clock import iso, monotonic
+from taskkit.model import Claimed, Finish
 from taskkit.scheduler.halving import by_halves
-from taskkit.scheduler.proofs import Absences, Heartbeats
+from taskkit.scheduler.proofs import Heartbeats
 from taskkit.settings import Scheduler
 from taskkit.states import DEFAULT_RETRY, Move, Outcome, RetryPolicy, TaskType, judge_loss
 
@@ -24,73 +20,6 @@ LEASE_SECONDS = 10.0
 OVERDUE_MARGIN = 60.0
 TAKING_SECONDS = 2.0
 """How long one pass takes tasks from workers that are gone; the rest comes with the next one."""
-
-
-class MessageRecovery:
-    """A tick that rings again for dispatched tasks whose message is provably gone, under a lease that saves work."""
-
-    def __init__(self, center: TaskCenter, queue: Queue, scheduler_id: str, settings: Scheduler) -> None:
-        self.center, self.queue, self.id, self.settings = center, queue, scheduler_id, settings
-        self._absences: Absences[Suspect] = Absences(settings.lost_after_s)
-        self._unlisted: set[ListName] = set()
-        self.rung_again = 0
-
-    def tick(self) -> float:
-        """One pass over all lists, if this scheduler has the lease; returns the seconds to rest."""
-        try:
-            acting = self.center.nodes.take_lease("recovery", self.id, LEASE_SECONDS)
-        except StoreError:
-            self._absences.forget()
-            raise
-        if acting:
-            self.look()
-        else:
-            self._absences.forget()
-        return self.settings.recover_every_s
-
-    def look(self) -> int:
-        """One pass: note what is absent, ring again for what has been so long enough; returns for how many."""
-        try:
-            begun = monotonic()
-            lost = self._absences.look(begun, self._absent(), monotonic())
-            count = self.center.recovery.ring_again(lost) if lost else 0
-        except StoreError:
-            self._absences.forget()
-            raise
-        if count:
-            places = ", ".join(sorted({f"{s.list_name.queue}:{s.list_name.priority}" for s in lost}))
-            log.warning("%s messages were gone from %s; their tasks are due again", count, places)
-            self.queue.ring()
-        self.rung_again += count
-        return count
-
-    def _absent(self) -> list[Suspect]:
-        """Suspects whose message is not in its list: the rows are read first, then the list."""
-        lists = self.center.recovery.dispatched_lists()
-        heads = self.queue.oldest([name for name in lists if _can_be(name)])
-        found: list[Suspect] = []
-        for name in lists:
-            suspects = self.center.recovery.suspects(name, self.settings.lost_after_s, _at(heads.get(name)))
-            for place in {suspect.list_name for suspect in suspects}:
-                found += self._missing([s for s in suspects if s.list_name == place], place)
-        return found
-
-    def _missing(self, suspects: Sequence[Suspect], name: ListName) -> Iterable[Suspect]:
-        listed = self.queue.listing(name) if _can_be(name) else []
-        if listed is None:
-            self._tell_unlisted(name)
-            return []
-        there = {(message.task_id, message.attempt) for message in listed}
-        return [s for s in suspects if (s.task_id, s.attempt) not in there and (s.task_id, None) not in there]
-
-    def _tell_unlisted(self, name: ListName) -> None:
-        if name not in self._unlisted:
-            self._unlisted.add(name)
-            log.error(
-                "the list %s:%s cannot be read whole, so what it loses is not found",
-                name.queue,
-                name.priority,
-            )
 
 
 class WorkerRecovery:
@@ -142,7 +71,7 @@ class WorkerRecovery:
         for worker_id in dict.fromkeys([*dead, *gone]):
             self._take_from(worker_id, deadline)
 
-    def _declare_dead(self, worker: Watched) -> bool:
+    def _declare_dead(self, worker: WatchedWorker) -> bool:
         declared = self.center.recovery.declare_dead(worker)
         if declared:
             still = f"its heartbeat stood still for {self.settings.dead_after_s:g} s"
@@ -223,19 +152,3 @@ def _follows(end: Finish) -> str:
     if end.move is not Move.LOSE:
         return "given up"
     return "starts again at once" if end.delay is None else f"starts again in {end.delay:.0f} s, alone"
-
-
-def _at(head: Message | None) -> datetime | None:
-    """When the oldest message of a list was dispatched; None where nobody knows."""
-    if head is None or not head.dispatched_at:
-        return None
-    return parse_instant(head.dispatched_at)
-
-
-def _can_be(name: ListName) -> bool:
-    """Whether there can be such a list: a row may have been edited by hand to say a queue that has none."""
-    try:
-        check_name(name.queue, "queue")
-    except InputError:
-        return False
-    return True

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from taskkit.center import schema as revisions
 from taskkit.center.database import Database
 from taskkit.center.grants import Grants, read_grants
-from taskkit.center.statements import facts as sql
+from taskkit.center.statements import sql_facts as sql
 from taskkit.clock import monotonic, utc_now
 from taskkit.errors import SchemaError, StoreError
 

@@ -22,7 +22,7 @@ test: $(VENV)/dev.stamp servers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/dev.stamp servers
 	@for script in $$(grep -l __main__ bench/*.py); do \

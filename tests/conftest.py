@@ -17,12 +17,18 @@ from tests.servers import MariaDB, Server, Valkey, available, fresh_database
 
 EXTERNAL_DATABASE = os.environ.get("TASKKIT_TEST_DATABASE_URL")
 DATABASES = ["external"] if EXTERNAL_DATABASE else ["sqlite", "mariadb"]
+FOLDERS = ("faults", "acceptance", "integration", "contracts", "unit")
 numbers = itertools.count(1)
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # started in the background: our programs would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 S = TypeVar("S", bound=Server)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What waits for real processes comes first: a file that lasts minutes must not begin when all others are done."""
+    items.sort(key=lambda item: FOLDERS.index(item.path.parent.name) if item.path.parent.name in FOLDERS else 0)
 
 
 @pytest.fixture(autouse=True)

@@ -125,7 +125,9 @@ def test_guarantee_1_redis_01_b_acceptance_3_after_flushall_all_waiting_messages
     wait_all(home, waiting, 600 if LARGE else 60)
     effects = Counter(line.split()[0] for line in notes.read_text().splitlines() if "begun" not in line)
     assert Counter(effects[str(task_id)] for task_id in waiting) == {1: count}
-    assert outcomes(home, waiting) == {"success": count, "lost": window}
+    ended = Counter(outcomes(home, waiting))
+    del ended["handed_back"]  # what a worker on a busy machine had taken and not begun
+    assert ended == {"success": count, "lost": window}
 
 
 @pytest.fixture

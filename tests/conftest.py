@@ -28,7 +28,9 @@ S = TypeVar("S", bound=Server)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What waits for real processes comes first: a file that lasts minutes must not begin when all others are done."""
-    items.sort(key=lambda item: FOLDERS.index(item.path.parent.name) if item.path.parent.name in FOLDERS else 0)
+    items.sort(
+        key=lambda item: FOLDERS.index(item.path.parent.name) if item.path.parent.name in FOLDERS else 0
+    )
 
 
 @pytest.fixture(autouse=True)

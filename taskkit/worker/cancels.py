@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from taskkit.clock import monotonic
 from taskkit.states import Outcome
@@ -27,10 +27,11 @@ class Cancels:
         self._asked.append((task_id, attempt))
 
     def carry_out(self) -> None:
-        """End what was asked for, among the jobs of the children."""
+        """End what was asked for, among what waits and among the jobs of the children."""
         wanted = {self._asked.popleft() for _ in range(len(self._asked))}
         if not wanted:
             return
+        self._end_waiting(wanted)
         for slot in list(self.slots.values()):
             for given in reversed(slot.take_back()):
                 if _key(given) in wanted:
@@ -40,6 +41,13 @@ class Cancels:
             for given in list(slot.jobs.values()):
                 if _key(given) in wanted:
                     self.limits.stop(slot, given, CANCELLED, monotonic())
+
+    def _end_waiting(self, wanted: Collection[tuple[int, int]]) -> None:
+        waiting = self.pool.take_all()
+        self.pool.put_first(task for task in waiting if (task.id, task.attempt) not in wanted)
+        for task in waiting:
+            if (task.id, task.attempt) in wanted:
+                self.ends.unstarted(task, CANCELLED)
 
 
 def _key(given: Given) -> tuple[int, int]:

@@ -61,7 +61,11 @@ class Feeder:
         return min(room, self.settings.max_prefetch)
 
     def place(self, tasks: Sequence[Claimed], slots: Sequence[Slot], now: float) -> list[Claimed]:
-        """Give tasks to children, in order; returns those for which there is no place now."""
+        """Give tasks to children, in order; returns those for which there is no place now.
+
+        Called with all that wait, also when that is nothing: what wanted the worker for itself may have gone.
+        """
+        self._draining = False
         if _one_runs_alone(slots):
             return list(tasks)
         alone = next((task for task in tasks if _wants_all(task)), None)
@@ -107,12 +111,12 @@ class Feeder:
     def excess(self, tasks: Sequence[Claimed], slots: Sequence[Slot]) -> set[int]:
         """Ids of the waiting tasks that would wait here for longer than HELD seconds, by what is known of their codes."""
         if self._draining or _one_runs_alone(slots):
-            return {task.id for task in tasks if not task.suspect}
+            return {task.id for task in tasks if not _is_patient(task)}
         room = HELD * max(1, sum(slot.usable for slot in slots))
         beyond = set()
         for task in tasks:
             room -= self._usual.get(task.task_code, 0.0)
-            if room < 0 and not task.suspect:
+            if room < 0 and not _is_patient(task):
                 beyond.add(task.id)
         return beyond
 
@@ -146,6 +150,11 @@ class Feeder:
 
     def _limit(self, mode: str) -> int:
         return self.settings.async_concurrency if mode == "async" else self.settings.threads
+
+
+def _is_patient(task: Claimed) -> bool:
+    """Waits here for a child, or the worker, that is idle: elsewhere it would have to wait as well."""
+    return task.suspect or _wants_all(task)
 
 
 def _wants_all(task: Claimed) -> bool:

@@ -127,8 +127,8 @@ class Hub:
         slots = list(self.slots.values())
         self.feeder.share_back(slots, now, self.pool.put_first)
         waiting = self.pool.take_all()
-        if waiting:
-            left = self.feeder.place([task for task in waiting if self._is_known(task)], slots, now)
+        left = self.feeder.place([task for task in waiting if self._is_known(task)], slots, now)
+        if left:
             excess = self.feeder.excess(left, slots)
             self.pool.put_first(task for task in left if task.id not in excess)
             for task in left:

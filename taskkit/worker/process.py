@@ -120,8 +120,8 @@ class WorkerProcess:
         self._retire_the_grown()
 
     def look_for_cancels(self) -> None:
-        """Ask whether a person wants one of the running tasks to be cancelled."""
-        ids = [given.task.id for given in self.hub.running]
+        """Ask whether a person wants one of the tasks that this worker holds to be cancelled."""
+        ids = [task.id for task in self.pool.tasks] + [given.task.id for given in self.hub.running]
         for task_id, attempt in self.desk.cancel_requested(ids):
             self.hub.cancel(task_id, attempt)
 

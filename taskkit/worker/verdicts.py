@@ -53,7 +53,9 @@ class Judge:
             last_result=line,
             error=error,
             traceback=traceback,
-            suspect=suspect or (outcome is Outcome.LOST and task.lost_count > 0),
+            suspect=suspect
+            or (outcome is Outcome.LOST and task.lost_count > 0)
+            or (outcome is Outcome.HANDED_BACK and task.suspect),
         )
 
     def _judge(self, task: Claimed, outcome: Outcome, asked_delay: float | None) -> Verdict:

@@ -167,3 +167,27 @@ def test_children_are_replaced_after_so_many_tasks(server_stack: Stack, single: 
     assert len(pids) >= 2
     assert {task.attempt for task in tasks} == {1}, "nothing ran twice"
     wait_until(lambda: not any(alive(pid) for pid in pids[:-1]))
+
+
+def test_rule_19_a_worker_goes_on_when_the_task_it_emptied_itself_for_is_cancelled(
+    server_stack: Stack,
+) -> None:
+    """A task lost twice waits in the worker until nothing else runs there; then somebody cancels it."""
+    home = server_stack.home
+    worker = home.worker("--queue", "emptied", "--processes", "3", "--grace", "0")
+    busy = home.enqueue_many("nap", [{"seconds": 100}] * 2, queue="emptied", timeout=200)
+    for task_id in busy:
+        home.wait(task_id, Status.RUNNING)
+    poison = home.enqueue("nap", {"seconds": 0}, queue="emptied", delay=3600)
+    center = home.kit.center
+    center.database.write(
+        lambda c: c.exec_driver_sql(
+            f"UPDATE task_center SET lost_count = 2, plan_next_run_at = created_at WHERE id = {poison}"
+        )
+    )
+    home.wait(poison, Status.RUNNING)
+    center.people.cancel(poison, "ann")
+    after = home.enqueue("nap", {"seconds": 0}, queue="emptied")
+    assert home.wait(poison, Status.CANCELLED).status is Status.CANCELLED
+    assert home.wait(after).status is Status.SUCCESS
+    assert worker.stop() == 0

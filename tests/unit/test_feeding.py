@@ -311,3 +311,18 @@ def test_rule_19_a_task_lost_twice_with_its_worker_waits_for_the_others_and_runs
 def test_rule_19_a_task_lost_once_has_neighbours(two: Parent) -> None:
     (lost,) = two.tasks("new", 1, lost_count=1)
     assert two.place(lost, *two.tasks("new", 1)) == []
+
+
+def test_rule_19_a_worker_that_emptied_itself_for_a_task_goes_on_when_that_task_is_gone(two: Parent) -> None:
+    """It was cancelled while it waited, or handed back: nobody is left to wait for."""
+    two.place(*two.tasks("new", 2))
+    (poison,) = two.tasks("new", 1, suspect=False, lost_count=2)
+    assert two.place(poison) == [poison]
+    assert two.feeder.excess([poison], two.slots) == set(), (
+        "it waits here: elsewhere it would have to as well"
+    )
+    assert two.room() == 0
+    for slot in two.slots:
+        two.end(slot)
+    assert two.place() == []
+    assert two.room() > 0

@@ -148,3 +148,9 @@ def test_deaths_are_told_in_words() -> None:
     assert death(-signal.SIGSEGV) == "the child process was killed by signal 11 (SIGSEGV)"
     assert "out-of-memory killer" in death(-signal.SIGKILL)
     assert "signal 63" in death(-63)
+
+
+def test_rule_19_what_is_handed_back_unstarted_stays_suspect() -> None:
+    back = Judge(HANDLERS).finish(claimed(lost_count=2, suspect=True), Outcome.HANDED_BACK)
+    assert back.suspect
+    assert not Judge(HANDLERS).finish(claimed(suspect=True), Outcome.SUCCESS).suspect

@@ -62,8 +62,8 @@ def test_guarantee_6_work_05_work_07_what_a_child_does_fails_only_its_own_attemp
     home = server_stack.home
     neighbour = home.enqueue("nap", {"seconds": 0.5}, queue=QUEUE)
     home.wait(neighbour, Status.RUNNING)
-    task_id = home.enqueue(code, {"how": how}, queue=QUEUE)
-    task = home.wait(task_id, seconds=10)
+    task_id = home.enqueue(code, {"how": how}, queue=QUEUE, timeout=2 if reason == "^timeout" else 20)
+    task = home.wait(task_id, seconds=40)
     if reason:
         (run,) = home.runs(task_id)
         assert (task.status, run.outcome.value) == (

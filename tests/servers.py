@@ -35,6 +35,7 @@ __all__ = [
     "fresh_database",
 ]
 
+PORTS_TRIED = 3
 READY_S = 60.0
 
 
@@ -72,7 +73,17 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> Self:
-        """Start the server on its port and wait until it answers."""
+        """Start the server on its port and wait until it answers; the first time any port will do."""
+        for _ in range(PORTS_TRIED if self.process is None else 0):
+            try:
+                return self._start()
+            except RuntimeError as error:
+                if "ddress already in use" not in str(error):
+                    raise
+                self.port = free_port()
+        return self._start()
+
+    def _start(self) -> Self:
         if not self.running:
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(

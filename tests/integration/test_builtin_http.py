@@ -225,6 +225,7 @@ def test_other_users_of_httpx_keep_their_log(server: str, caplog: pytest.LogCapt
     import httpx
 
     caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="httpx")  # another test may have configured the logs
     http(url=f"{server}/echo?mine=1")
     httpx.get(f"{server}/echo?theirs=1")
     assert "theirs=1" in caplog.text

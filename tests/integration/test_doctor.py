@@ -124,7 +124,9 @@ def test_running_servers(server_stack: Stack, monkeypatch: pytest.MonkeyPatch) -
             monkeypatch.setenv(key, value)
     answer = cli("doctor", "--json")
     if EXTERNAL_DATABASE is None:
-        assert hurting(answer) == {}
+        assert hurting(answer).keys() <= {"node.queues"}, (
+            "what other tests left waiting is no fault of the servers"
+        )
         assert levels(answer)["broker.persistence"] == "note", "the tests' Valkey keeps nothing, and need not"
         assert of(answer, "sql.grants")["level"] == of(answer, "sql.grants_process")["level"] == "ok"
     assert levels(answer)["broker.commands"] == levels(answer)["broker.foreign"] == "ok"

@@ -188,7 +188,7 @@ def test_guarantee_3_acceptance_5_a_backlog_never_multiplies(
         for task_id in home.enqueue_many("nap", [{"seconds": seconds}] * min(count, 1000))
     ]
     worker = home.worker("--queue", "nap", "--processes", "1" if not LARGE else "4")
-    wait_all(home, ids, 1500 if LARGE else 90)
+    wait_all(home, ids, 2500 if LARGE else 90)
     assert attempts(home, ids) == {1: count}
     assert outcomes(home, ids) == {"success": count}
     row = worker.row()
@@ -219,7 +219,7 @@ def test_guarantee_3_acceptance_5_a_backlog_does_not_multiply_while_sql_and_redi
         broker.pause()
         time.sleep(30 if LARGE else 4)
         broker.resume()
-        wait_all(home, ids, 900 if LARGE else 90)
+        wait_all(home, ids, 1800 if LARGE else 90)
         found = outcomes(home, ids)
         assert found["success"] == count, "each ran once"
         assert set(found) <= {"success", "lost"}

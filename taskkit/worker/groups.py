@@ -31,16 +31,6 @@ def end_group(group: int, patience: float = PATIENCE) -> bool:
     return False
 
 
-def lives(pid: int | None) -> bool:
-    """Whether this process still runs; one that has ended and is about to be collected does not."""
-    import psutil  # not at the top: the nursery needs this module, and never asks
-
-    try:
-        return pid is None or bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 def reap_adopted(own: int) -> None:
     """As PID 1: collect the ended processes that came to us when their parents died; ``own`` is waited for elsewhere."""
     with contextlib.suppress(ChildProcessError):

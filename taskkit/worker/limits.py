@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from taskkit.clock import monotonic
 from taskkit.states import Outcome
 from taskkit.worker.frames import Cancel
-from taskkit.worker.groups import lives
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
 from taskkit.worker.slots import Given, ParentVerdict, Slot
@@ -32,7 +31,7 @@ class Limits:
                 if started is not None and now - started > given.job.timeout:
                     text = f"timeout: still running after {given.job.timeout:g} s"
                     self.stop(slot, given, ParentVerdict(Outcome.TIMEOUT, text), now)
-            if slot.deaf_at is not None and now - slot.deaf_at > DEAF_PATIENCE and lives(slot.pid):
+            if slot.deaf_at is not None and now - slot.deaf_at > DEAF_PATIENCE:
                 self.kill_broken(
                     slot, "its connection to the worker was closed, with all descriptors perhaps"
                 )

@@ -30,7 +30,6 @@ QUICK = {
     "scheduler_batch": BATCH,
     "scheduler_heartbeat_s": 0.5,
     "worker_heartbeat_s": 0.5,
-    "scheduler_lost_after_s": 300,  # what the tests drain is gone, and is not to come back meanwhile
 }
 
 

@@ -23,7 +23,7 @@ from tests.sample_ends import ODD
 
 kit = Taskkit()
 log = logging.getLogger("sample")
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 
 
 def note(path: str, *words: object) -> None:

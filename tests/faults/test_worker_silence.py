@@ -74,14 +74,15 @@ def test_a_broker_that_says_nothing_is_left_alone_until_it_does(silent: Silent) 
     assert silent.worker.popen.poll() is None
 
 
-def test_a_worker_can_be_stopped_while_the_database_says_nothing(silent: Silent) -> None:
+def test_a_worker_can_be_stopped_while_the_database_says_nothing(silent: Silent, tmp_path: Path) -> None:
     """What it had popped and not claimed is told by its ids; recovery brings the tasks back."""
     home = silent.home
-    blockers = home.enqueue_many("nap", [{"seconds": 2}] * 2)
+    blockers = home.enqueue_many("meet", [{"folder": str(tmp_path), "n": 3}] * 2)
     home.wait_all(blockers, Status.RUNNING)
     ids = home.enqueue_many("echo", [{"value": n} for n in range(4)])
     home.wait_all(ids, Status.DISPATCHED, seconds=10)
     silent.database.pause()
+    (tmp_path / "the third").touch()
     wait_until(lambda: said(silent.worker, "claiming tasks failed"), FOUND_OUT_S)
     silent.worker.signal(signal.SIGTERM)
     wait_until(lambda: said(silent.worker, "popped but not claimed"), FOUND_OUT_S)

@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 CANDIDATES := $(PYTHON) python3.11 python3.12 python3.13 python3
 
-MEASUREMENTS := bench/latency.py bench/memory.py
+# what `make bench` runs, in about ten minutes on two quiet cores; docs/benchmarks.md has the long ones
+MEASUREMENTS := throughput enqueue dispatch slots latency memory
 
 .PHONY: run test bench clean servers
 .NOTPARALLEL:
@@ -25,9 +26,9 @@ test: $(VENV)/dev.stamp servers
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/dev.stamp servers
-	@for script in $$(grep -l __main__ bench/*.py); do \
-	    echo "== $$script"; \
-	    $(BIN)/python "$$script" || exit 1; \
+	@for name in $(MEASUREMENTS); do \
+	    $(BIN)/python "bench/$$name.py" || exit 1; \
+	    echo; \
 	done
 
 clean:

@@ -16,6 +16,7 @@ from taskkit.operations import Operations
 from taskkit.producer import Producer
 from taskkit.registry import Handler, HandlerOptions, Hook, Registry
 from taskkit.settings import Settings
+from taskkit.shortway import ShortWay
 from taskkit.states import Status
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Taskkit(Locking):
                 default_zone=settings.timezone,
                 default_queue=settings.default_queue,
                 max_payload_bytes=settings.max_payload_bytes,
+                short=self._short_way(),
             )
         return self._producer
 
@@ -109,11 +111,13 @@ class Taskkit(Locking):
         retry_delays: Sequence[float] | None = None,
         jitter: float = 0.1,
         blocking: bool = False,
+        limit_key: str | None = None,
     ) -> Callable[[Callable[P, R]], Handler[P, R]]:
         """Register a function as the handler of ``code``: ``@kit.task("send_email", timeout=30)``.
 
         ``timeout`` in seconds; ``retry_delays`` in seconds, the last one repeats; ``blocking`` marks a plain
-        function that mostly waits and may share its child with others of its kind, each in a thread.
+        function that mostly waits and may share its child with others of its kind, each in a thread. Tasks with the
+        same ``limit_key`` share its limit; ``{name}`` in it stands for an argument: ``customer:{customer_id}``.
         """
         options = HandlerOptions(
             queue=queue,
@@ -123,6 +127,7 @@ class Taskkit(Locking):
             retry_delays=None if retry_delays is None else tuple(retry_delays),
             jitter=jitter,
             blocking=blocking,
+            limit_key=limit_key,
         )
 
         def register(fn: Callable[P, R]) -> Handler[P, R]:
@@ -188,6 +193,12 @@ class Taskkit(Locking):
                 if door is not None:
                     door.close()
             self._asker = self._queue = self._center = None
+
+    def _short_way(self) -> ShortWay | None:
+        if not self.settings.short_way:
+            return None
+        windows = self.settings.scheduler
+        return ShortWay(lambda: self.center, lambda: self.queue, windows.window, windows.queue_window)
 
     def _lock_desk(self) -> FenceDesk:
         return self.center.locks

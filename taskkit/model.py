@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import Struct
+
 from taskkit.states import Move, Outcome, Status, TaskType
 
 PRIORITIES = range(10)
 """0 is the highest, 9 the lowest, 5 the usual one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True, gc=False):
     """The doorbell: which task, which attempt. ``attempt`` is None for one that a person pushed."""
 
     task_id: int
@@ -39,8 +40,7 @@ class DeadMessage:
     queue: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
+class NewTask(Struct, frozen=True, gc=False):
     """A task to be written: already validated; ``payload`` is JSON text, instants are UTC."""
 
     task_code: str
@@ -62,6 +62,7 @@ class NewTask:
     unique_key: str | None = None
     expires_at: datetime | None = None
     trace_id: str | None = None
+    limit_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class Task:
     list_name: str | None
     unique_key: str | None
     held_reason: str | None
+    limit_key: str | None
+    granted_at: datetime | None
     expires_at: datetime | None
     cancel_requested_at: datetime | None
     trace_id: str | None
@@ -130,8 +133,7 @@ class Run:
     fingerprint: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True, gc=False, array_like=True):
     """A task that this worker won: what it needs to run it and to write its end."""
 
     id: int
@@ -159,16 +161,16 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The answer to one batch of messages: what was won, what was dropped and why."""
+    """The answer to one batch of messages: what was won, what was dropped and why; ``held`` waits for a limit now."""
 
     won: list[Claimed] = field(default_factory=list)
     duplicates: list[Message] = field(default_factory=list)
     expired: list[Message] = field(default_factory=list)
     missing: list[Message] = field(default_factory=list)
+    held: list[Message] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(Struct, frozen=True, gc=False):
     """The end of one attempt, judged: everything that its write-back needs."""
 
     task: Claimed
@@ -197,8 +199,7 @@ class DueList:
     due: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Won:
+class Won(Struct, frozen=True, gc=False):
     """A row that this dispatch batch moved to status 1: what its message needs."""
 
     id: int

@@ -33,6 +33,8 @@ def _checked(value: str, field: str, longest: int) -> str:
         raise InputError(field, "must not be empty")
     if len(value) > longest:
         raise InputError(field, f"has {len(value)} letters, at most {longest} fit: {value[:30]!r}…")
+    if value.isprintable() and value[0] != " " and value[-1] != " ":
+        return value
     if value != value.strip():
         raise InputError(field, f"must not begin or end with white space: {value!r}")
     if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in value):

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from taskkit.errors import NotFound
+from taskkit.limits import Limit, make_limit, named
 from taskkit.states import Status
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def default_actor() -> str:
 
 
 class Operations:
-    """Run now, retry, give up, cancel, pause, resume. Raises NotFound, IllegalMove or KeyTaken."""
+    """Run now, retry, give up, cancel, pause, resume; limits. Raises NotFound, IllegalMove, KeyTaken or InputError."""
 
     def __init__(self, center: Callable[[], TaskCenter], ring: Callable[[], None]) -> None:
         self._center, self._ring = center, ring
@@ -55,6 +57,38 @@ class Operations:
     def resume(self, task_id: int, actor: str | None = None) -> Status:
         """Release a held task."""
         return self._act("resume", task_id, actor)
+
+    def set_limit(
+        self,
+        *,
+        queue: str | None = None,
+        key: str | None = None,
+        concurrency: int | None = None,
+        rate: str | None = None,
+        actor: str | None = None,
+    ) -> Limit:
+        """At most ``concurrency`` tasks of a queue, or with a ``limit_key``, at once; at most ``rate`` starts: ``100/s``.
+
+        A name that ends with ``*`` gives each queue or key that begins so a limit of its own. Setting it again
+        replaces its numbers.
+        """
+        limit = make_limit(queue=queue, key=key, concurrency=concurrency, rate=rate)
+        who = actor or default_actor()
+        self._center().limits.put(limit, who)
+        log.info("limit of %s set to %s by %s", limit, limit.terms, who)
+        self._ring()
+        return limit
+
+    def remove_limit(
+        self, *, queue: str | None = None, key: str | None = None, actor: str | None = None
+    ) -> None:
+        """Remove a limit; what waited for it goes on."""
+        scope, name = named(queue=queue, key=key)
+        who = actor or default_actor()
+        if not self._center().limits.remove(scope, name, who):
+            raise NotFound(f"there is no limit of {scope} {name}; `taskkit limits` shows those there are")
+        log.info("limit of %s %s removed by %s", scope, name, who)
+        self._ring()
 
     def _act(self, verb: str, task_id: int, actor: str | None, *extra: str | int | None) -> Status:
         who = actor or default_actor()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import uuid
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from taskkit.clock import as_utc
 from taskkit.cron import parse, resolve_hash
 from taskkit.errors import CronError, InputError
 from taskkit.hints import suggest
+from taskkit.limits import check_limit_key, fill_key
 from taskkit.model import NewTask
 from taskkit.names import (
     LONGEST_DELAY,
@@ -24,6 +25,7 @@ from taskkit.names import (
 )
 from taskkit.payload import encode_payload
 from taskkit.registry import HandlerOptions, Registry, check_delays
+from taskkit.shortway import ShortWay
 from taskkit.states import TaskType
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ log = logging.getLogger("taskkit.producer")
 
 OPTIONS = frozenset(
     (
-        "delay at cron timezone priority timeout max_retry retry_delays queue unique_key expires_at misfire dst_gap "
-        "dst_overlap trace_id"
+        "delay at cron timezone priority timeout max_retry retry_delays queue unique_key limit_key expires_at misfire "
+        "dst_gap dst_overlap trace_id"
     ).split()
 )
 MISFIRES = ("once", "skip", "all")
@@ -52,9 +54,11 @@ class Producer:
         default_zone: str = "UTC",
         default_queue: str | None = None,
         max_payload_bytes: int = 262_144,
+        short: ShortWay | None = None,
     ) -> None:
         self._center, self._ring, self._registry = center, ring, registry
         self._zone, self._queue, self._max_bytes = default_zone, default_queue, max_payload_bytes
+        self._short = short
 
     def enqueue(
         self,
@@ -71,6 +75,7 @@ class Producer:
         retry_delays: Sequence[float] | None = None,
         queue: str | None = None,
         unique_key: str | None = None,
+        limit_key: str | None = None,
         expires_at: datetime | None = None,
         misfire: str = "once",
         dst_gap: str = "after",
@@ -117,11 +122,14 @@ class Producer:
     def _write(self, tasks: Sequence[NewTask], connection: Any) -> list[int]:
         if connection is not None:
             return self._center().intake.insert_joined(caller_connection(connection), tasks)
-        ids = self._center().intake.insert(tasks)
-        for task, task_id in zip(tasks, ids, strict=True):
-            extra = {"task_id": task_id, "task_code": task.task_code, "trace_id": task.trace_id}
-            log.debug("enqueued", extra=extra)
-        self._ring()
+        ids = self._short.write(tasks) if self._short is not None else None
+        if ids is None:
+            ids = self._center().intake.insert(tasks)
+            self._ring()
+        if log.isEnabledFor(logging.DEBUG):
+            for task, task_id in zip(tasks, ids, strict=True):
+                extra = {"task_id": task_id, "task_code": task.task_code, "trace_id": task.trace_id}
+                log.debug("enqueued", extra=extra)
         return ids
 
     def _new(self, code: str, payload: object, options: Mapping[str, Any]) -> NewTask:
@@ -143,11 +151,15 @@ class Producer:
             retry_delays=",".join(f"{delay:g}" for delay in delays) if delays else None,
             unique_key=None if unique_key is None else check_name(unique_key, "unique_key", 190),
             expires_at=None if expires_at is None else _aware(expires_at, "expires_at"),
-            trace_id=check_name(
-                _given(options, "trace_id", context.trace_id() or uuid.uuid4().hex), "trace_id"
-            ),
+            trace_id=self._trace_id(options.get("trace_id")),
+            limit_key=_limit_key(options.get("limit_key"), defaults.limit_key, payload),
             **self._when(code, options),
         )
+
+    def _trace_id(self, given: object) -> str:
+        if given is None:
+            given = context.trace_id()
+        return secrets.token_hex(16) if given is None else check_name(given, "trace_id")
 
     def _when(self, code: str, options: Mapping[str, Any]) -> dict[str, Any]:
         given = [name for name in ("delay", "at", "cron") if options.get(name) is not None]
@@ -195,6 +207,13 @@ def _given(options: Mapping[str, Any], name: str, default: Any) -> Any:
 def _or(options: Mapping[str, Any], name: str, default: int, lowest: int, highest: int) -> int:
     value = options.get(name)
     return default if value is None else check_whole(value, name, lowest, highest)
+
+
+def _limit_key(given: object, template: str | None, payload: object) -> str | None:
+    """The key of the task itself, or that of its handler with the payload's values in it."""
+    if given is None and template is None:
+        return None
+    return check_limit_key(fill_key(template or "", payload) if given is None else given)
 
 
 def _aware(value: object, field: str) -> datetime:

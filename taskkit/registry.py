@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from taskkit.errors import InputError, NotFound
 from taskkit.hints import suggest
+from taskkit.limits import PLACES, check_limit_key
 from taskkit.names import LONGEST_TIMEOUT, check_name, check_seconds, check_whole
 from taskkit.signatures import Parameters
 
@@ -30,10 +31,13 @@ class HandlerOptions:
     retry_delays: tuple[float, ...] | None = None
     jitter: float = 0.1
     blocking: bool = False
+    limit_key: str | None = None
 
     def __post_init__(self) -> None:
         if self.queue is not None:
             check_name(self.queue, "queue")
+        if self.limit_key is not None:
+            check_limit_key(self.limit_key)
         check_whole(self.priority, "priority", 0, 9)
         check_whole(self.timeout, "timeout", 1, LONGEST_TIMEOUT)
         check_whole(self.max_retry, "max_retry", 0, 255)
@@ -76,6 +80,8 @@ class Handler(Generic[P, R]):
         self.is_async = inspect.iscoroutinefunction(fn)
         self._write = enqueue
         self._parameters = Parameters(code, fn)
+        for name in PLACES.findall(options.limit_key or ""):
+            self._parameters.check_known(name, "limit_key")
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -100,6 +106,7 @@ class Handler(Generic[P, R]):
         queue: str | None = None,
         unique_key: str | None = None,
         expires_at: datetime | None = None,
+        limit_key: str | None = None,
         trace_id: str | None = None,
         connection: Any = None,
     ) -> Configured[P]:
@@ -136,7 +143,7 @@ class Handler(Generic[P, R]):
         """Raise PayloadError unless the function can be called with these names, and values of their types."""
         if any(type(key) is not str for key in payload):
             return
-        self.payload(**payload)
+        self._parameters.check(payload)
 
     def _enqueue(self, payload: dict[str, Any], options: dict[str, Any]) -> int:
         return self._write(self.code, payload, **options)

@@ -32,6 +32,11 @@ class Parameters:
                     f"{self}: a payload is a JSON object, so {parameter.name!r} cannot be positional only",
                 )
 
+        known = [p for p in self._signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        self._open = len(known) < len(self._signature.parameters)
+        self._names = {p.name for p in known}
+        self._required = {p.name for p in known if p.default is p.empty}
+
     def __str__(self) -> str:
         return f"{self._code}{self._signature}"
 
@@ -47,6 +52,18 @@ class Parameters:
                 arguments.update(arguments.pop(parameter.name, {}))
         self.check_types(arguments)
         return arguments
+
+    def check(self, payload: Mapping[str, Any]) -> None:
+        """Raise PayloadError unless a call with these arguments fits."""
+        if not self._open and self._required <= payload.keys() <= self._names:
+            self.check_types(payload)
+        else:
+            self.bind(**payload)
+
+    def check_known(self, name: str, field: str) -> None:
+        """Raise InputError unless an argument may have this name."""
+        if not self._open and name not in self._names:
+            raise InputError(field, f"{self} has no argument {name!r}{suggest(name, self._names)}")
 
     def _misfit(self, problem: str, given: Mapping[str, Any]) -> str:
         """What is wrong with the names; the unknown one first, for that is usually the missing one misspelt."""

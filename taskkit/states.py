@@ -70,6 +70,7 @@ class Move(StrEnum):
     HAND_BACK = "hand_back"
     LOSE = "lose"
     RING_AGAIN = "ring_again"
+    BACK_OFF_OVER = "back_off_over"
     HOLD = "hold"
     RELEASE = "release"
     EXPIRE = "expire"
@@ -86,6 +87,7 @@ MOVES: dict[Move, tuple[frozenset[Status], Status]] = {
     Move.DISPATCH: (frozenset({_S.PENDING, _S.FAILED}), _S.DISPATCHED),
     Move.PUT_BACK: (frozenset({_S.DISPATCHED}), _S.PENDING),
     Move.RING_AGAIN: (frozenset({_S.DISPATCHED}), _S.PENDING),
+    Move.BACK_OFF_OVER: (frozenset({_S.FAILED}), _S.PENDING),
     Move.CLAIM: (frozenset({_S.DISPATCHED}), _S.RUNNING),
     Move.SUCCEED: (frozenset({_S.RUNNING}), _S.SUCCESS),
     Move.FAIL: (frozenset({_S.RUNNING}), _S.FAILED),

@@ -176,4 +176,7 @@ class Sandbox:
 
     def _next_due(self) -> datetime | None:
         lists, _ = self.center.dispatch.due_lists()
-        return min((one.earliest for one in lists if one.earliest and one.earliest > self.now), default=None)
+        coming = [one.earliest for one in lists if one.earliest and one.earliest > self.now]
+        if self.center.limits.active and (rest := self.center.granting.look().rest) is not None:
+            coming.append(self.now + timedelta(seconds=rest))
+        return min(coming, default=None)

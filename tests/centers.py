@@ -7,11 +7,11 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy import event
 
 from taskkit.center import Batch, PlanRules, TaskCenter

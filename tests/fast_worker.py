@@ -15,15 +15,15 @@ if "FAST_READ_S" in os.environ:
     for kind in (Database, TaskCenter):
         kind.__init__.__kwdefaults__["read_timeout"] = float(os.environ["FAST_READ_S"])  # type: ignore[misc]
 if "FAST_LOCK_S" in os.environ:
-    from taskkit.center import database
+    from taskkit.center import engines
 
-    database.MYSQL_SESSION = tuple(
+    engines.MYSQL_SESSION = tuple(
         text.replace(
             "innodb_lock_wait_timeout = 10", f"innodb_lock_wait_timeout = {os.environ['FAST_LOCK_S']}"
         )
-        for text in database.MYSQL_SESSION
+        for text in engines.MYSQL_SESSION
     )
-    database.MYSQL_EXPECTED["innodb_lock_wait_timeout"] = os.environ["FAST_LOCK_S"]
+    engines.MYSQL_EXPECTED["innodb_lock_wait_timeout"] = os.environ["FAST_LOCK_S"]
 
 if __name__ == "__main__":
     main()

@@ -26,6 +26,9 @@ PERSONS = {
 }  # fmt: skip
 """What needs a person, whose action is on record."""
 
+BEGINNINGS = {(PENDING, 0), (DISPATCHED, 1)}
+"""How a row may come into being, with its attempt: waiting, or dispatched at once by its producer."""
+
 NEVER_FOR_PERIODIC = {SUCCESS, GIVEN_UP}
 
 
@@ -85,7 +88,10 @@ def _told(move: Move) -> str:
 def _wrong(move: Move, acted: bool, periodic: bool) -> str:
     """What is wrong with a move; empty when nothing is."""
     if move.old is None:
-        return "" if move.new == PENDING and move.attempt_new == 0 else "a task begins pending, at attempt 0"
+        begun = (move.new, move.attempt_new)
+        return (
+            "" if begun in BEGINNINGS else "a task begins pending, at attempt 0, or dispatched, at attempt 1"
+        )
     if move.new is None:
         return "the row was deleted"
     if move.old == move.new:

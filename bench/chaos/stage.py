@@ -7,7 +7,7 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,20 @@ SETTINGS = {
 class Stage:
     """MariaDB (or an SQLite file) and Valkey in a folder of their own, a kit that enqueues, and an environment."""
 
-    def __init__(self, home: Path, database: str, **settings: float) -> None:
+    def __init__(
+        self, home: Path, database: str, server: Mapping[str, object] | None = None, **settings: float
+    ) -> None:
         self.home, self.ledger = home, home / "ledger.txt"
         self.valkey = Valkey()
-        self.mariadb = MariaDB(innodb_autoinc_lock_mode=2) if database == "mariadb" else None
+        options = {"innodb_autoinc_lock_mode": 2, **(server or {})}
+        self.mariadb = MariaDB(**options) if database == "mariadb" else None
         self.settings = {"HOME": str(home / "home"), "REDIS_URL": self.valkey.url, **SETTINGS}
         self.settings |= {name.upper(): str(value) for name, value in settings.items()}
         if self.mariadb is not None:
             self.settings["DATABASE_URL"] = self.mariadb.url_of(DATABASE)
 
-    def open(self) -> Taskkit:
-        """Start the servers, make the schema with its audit, and open a kit on them."""
+    def open(self, *, audited: bool = True) -> Taskkit:
+        """Start the servers, make the schema, with its audit where it is wanted, and open a kit on them."""
         from bench.chaos import app
         from taskkit.doors import open_center
 
@@ -59,7 +62,8 @@ class Stage:
             center.close()
         else:
             open_center(settings, upgrade=True).close()
-        for statement in audit.statements("sqlite" if self.mariadb is None else "mysql"):
+        kind = "sqlite" if self.mariadb is None else "mysql"
+        for statement in audit.statements(kind) if audited else ():
             self.query(statement)
         kit = Taskkit(settings)
         kit.registry = app.kit.registry

@@ -10,7 +10,9 @@ from taskkit.center.database import Database
 from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
 from taskkit.center.drills import DrillDesk
+from taskkit.center.granting import GrantDesk
 from taskkit.center.intake import Intake
+from taskkit.center.limits import LimitDesk
 from taskkit.center.locks import LockDesk
 from taskkit.center.nodes import NodeDesk
 from taskkit.center.people import PeopleDesk
@@ -43,7 +45,9 @@ class TaskCenter:
         )
         self.rules = rules or PlanRules()
         self.intake = Intake(self.database)
-        self.dispatch = DispatchDesk(self.database, self.rules.misfire_grace)
+        self.limits = LimitDesk(self.database)
+        self.dispatch = DispatchDesk(self.database, self.limits, self.rules.misfire_grace)
+        self.granting = GrantDesk(self.database, self.dispatch, self.limits)
         self.plan = PlanDesk(self.database, self.rules)
         self.recovery = RecoveryDesk(self.database, self.rules.default_zone)
         self.read = ReadDesk(self.database)
@@ -60,7 +64,7 @@ class TaskCenter:
 
     def worker_desk(self, worker_id: str) -> WorkDesk:
         """The verbs of one worker."""
-        return WorkDesk(self.database, worker_id, self.rules.default_zone)
+        return WorkDesk(self.database, worker_id, self.limits, self.rules.default_zone)
 
     def apart(self, read_timeout: float = 5) -> TaskCenter:
         """The same task center over one connection of its own, for when all others are in use or stuck."""

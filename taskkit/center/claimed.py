@@ -9,7 +9,7 @@ from sqlalchemy.engine import Row
 from taskkit.center.dialect import Dialect
 from taskkit.model import Claimed
 
-FIELDS = Claimed.__dataclass_fields__
+FIELDS = frozenset(Claimed.__struct_fields__)
 INSTANTS = ("dispatched_at", "claimed_at", "occurrence_at")
 
 

@@ -4,48 +4,28 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 import weakref
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from taskkit.center.dialect import Dialect, MySQL, SQLite
+from taskkit.center.engines import READ_ONLY, make_engine
 from taskkit.center.faults import SQLITE_ADVICE, Fault, classify, explain
 from taskkit.clock import utc_now
 from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, StoreError
 
 T = TypeVar("T")
 ATTEMPTS = 6
-READ_ONLY = "taskkit_read_only"
-GREETING_SECONDS = 5.0
-
-MYSQL_SESSION = (
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    "SET SESSION time_zone = '+00:00', innodb_lock_wait_timeout = 10, lock_wait_timeout = 30, "
-    "sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
-)
-MARIADB_SESSION = ("SET SESSION idle_transaction_timeout = 30",)
-MYSQL_EXPECTED = {
-    "time_zone": "+00:00",
-    "innodb_lock_wait_timeout": "10",
-    "tx_isolation": "READ-COMMITTED",
-    "transaction_isolation": "READ-COMMITTED",
-}
-MYSQL_SHOW = f"SHOW SESSION VARIABLES WHERE Variable_name IN {tuple(MYSQL_EXPECTED)}"
-SQLITE_SESSION = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA busy_timeout = 10000",
-    "PRAGMA foreign_keys = ON",
-)
+NAMED = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 
 
 class Database:
@@ -64,13 +44,13 @@ class Database:
         read_timeout: float = 60,
     ) -> None:
         self.url = _with_driver(make_url(url))
-        self._overflow = overflow
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.dialect: Dialect = SQLite(clock) if self.sqlite else MySQL()
         self.counters: Counter[str] = Counter()
         self._texts: dict[str, sa.TextClause] = {}
         self._driver: dict[str, str] = {}
-        self.engine = self._engine(pool_size, read_timeout)
+        self._batches: dict[str, str] = {}
+        self.engine = make_engine(self.url, self.dialect, pool_size, overflow, read_timeout)
         _forget_after_fork(self.engine)
 
     def __repr__(self) -> str:
@@ -102,6 +82,22 @@ class Database:
             found = found.bindparams(*[sa.bindparam(n, expanding=True) for n in plural])
             self._texts[template] = found
         return found
+
+    def batch_text(self, template: str) -> str:
+        """The statement of ``template`` with its names as the driver marks them, and ``{ids}`` for a list of numbers."""
+        found = self._batches.get(template)
+        if found is None:
+            text = self.dialect.render(template)
+            if not self.sqlite:
+                text = text.replace("%", "%%")
+            found = NAMED.sub(lambda m: self._mark(m[1]), text)
+            self._batches[template] = found
+        return found
+
+    def _mark(self, name: str) -> str:
+        if name in PLURAL:
+            return f"{{{name}}}"
+        return f":{name}" if self.sqlite else f"%({name})s"
 
     def driver_text(self, template: str) -> str:
         """The statement of ``template`` for the driver itself; ``?`` marks are in the driver's style."""
@@ -179,64 +175,8 @@ class Database:
                 raise InputError("number", f"too large, SQLite holds at most {2**63 - 1}") from error
         raise DatabaseUnavailable("unreachable")  # pragma: no cover
 
-    def _engine(self, pool_size: int, read_timeout: float) -> Engine:
-        if self.sqlite:
-            return self._sqlite_engine(pool_size)
-        arguments: dict[str, Any] = {
-            "connect_timeout": 5,
-            "read_timeout": GREETING_SECONDS,
-            "write_timeout": read_timeout,
-            "charset": "utf8mb4",
-        }
-        engine = sa.create_engine(
-            self.url.difference_update_query(["charset"]),
-            connect_args=arguments,
-            pool_size=pool_size,
-            max_overflow=self._overflow,
-            pool_recycle=1800,
-            pool_timeout=30,
-            hide_parameters=True,
-        )
 
-        def prepare(raw: Any, record: Any) -> None:
-            _prepare_mysql(raw, record)
-            raw._read_timeout = read_timeout  # noqa: SLF001 - a server that says nothing is found out sooner, and PyMySQL has no other way
-
-        event.listen(engine, "connect", prepare)
-        return engine
-
-    def _sqlite_engine(self, pool_size: int) -> Engine:
-        memory = self.url.database in {None, "", ":memory:"}
-        options: dict[str, Any] = (
-            {"poolclass": sa.StaticPool}
-            if memory
-            else {"pool_size": pool_size, "max_overflow": self._overflow}
-        )
-        engine = sa.create_engine(
-            self.url,
-            connect_args={"check_same_thread": False, "timeout": 10},
-            hide_parameters=True,
-            **options,
-        )
-        dialect = self.dialect
-        assert isinstance(dialect, SQLite)  # noqa: S101 - follows from the url
-
-        def prepare(raw: Any, _record: Any) -> None:
-            raw.isolation_level = None
-            cursor = raw.cursor()
-            for statement in SQLITE_SESSION:
-                cursor.execute(statement)
-            cursor.close()
-            for title, (count, function) in dialect.functions().items():
-                # deterministic: evaluated once for a statement, as NOW() is on the servers
-                raw.create_function(title, count, function, deterministic=True)
-
-        event.listen(engine, "connect", prepare)
-        event.listen(engine, "begin", _begin_immediate)
-        return engine
-
-
-PLURAL = {"ids", "instants", "keys", "statuses", "states", "codes", "queues", "workers", "lists"}
+PLURAL = {"ids", "instants", "keys", "statuses", "states", "codes", "queues", "workers", "lists", "names"}
 
 
 def _make_folder(folder: Path) -> None:
@@ -251,28 +191,6 @@ def _make_folder(folder: Path) -> None:
 def _with_driver(url: URL) -> URL:
     """``mysql://`` and ``mariadb://`` mean PyMySQL."""
     return url.set(drivername="mysql+pymysql") if url.drivername in {"mysql", "mariadb"} else url
-
-
-def _prepare_mysql(raw: Any, _record: Any) -> None:
-    """Every connection gets our session, and is looked at: a pooler may have dropped the settings."""
-    cursor = raw.cursor()
-    for statement in MYSQL_SESSION + (MARIADB_SESSION if "MariaDB" in raw.get_server_info() else ()):
-        cursor.execute(statement)
-    cursor.execute(MYSQL_SHOW)
-    wrong = [f"{title} {value}" for title, value in cursor.fetchall() if value != MYSQL_EXPECTED[title]]
-    cursor.close()
-    raw.commit()
-    if wrong:
-        raise DatabaseUnavailable(
-            f"the session settings did not hold ({', '.join(wrong)}): a pooler drops them; "
-            "let it pass SET SESSION through, or connect to the server itself"
-        )
-
-
-def _begin_immediate(connection: Connection) -> None:
-    """A deferred BEGIN that turns into a write fails at once when somebody else wrote: take the lock first."""
-    if not connection.get_execution_options().get(READ_ONLY):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _quietly(act: Callable[[], object]) -> None:

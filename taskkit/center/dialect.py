@@ -21,7 +21,8 @@ def epoch(value: datetime) -> Decimal:
 
 def _text(value: datetime) -> str:
     """``YYYY-MM-DD HH:MM:SS.ffffff`` in UTC."""
-    return value.astimezone(UTC).isoformat(" ", "microseconds")[:26]
+    utc = value if value.tzinfo is UTC else value.astimezone(UTC)
+    return utc.isoformat(" ", "microseconds")[:26]
 
 
 class Dialect:
@@ -29,7 +30,7 @@ class Dialect:
 
     name = ""
     mark = ""
-    instant_mark = ""
+    instant_around = ""
     last = LAST_INSTANT
     words: ClassVar[dict[str, str]] = {}
     macros: ClassVar[dict[str, str]] = {}
@@ -55,7 +56,7 @@ class Dialect:
         return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
 
     def insert_instant(self, value: datetime | None) -> object:
-        """An instant for the placeholder ``instant_mark``, right under any session time zone of the caller's."""
+        """An instant for the expression ``instant_around``, right under any session time zone of the caller's."""
         return self.bind(value)
 
     def first_id(self, lastrowid: int, rows: int) -> int:
@@ -68,7 +69,7 @@ class MySQL(Dialect):
 
     name = "mysql"
     mark = "%s"
-    instant_mark = "FROM_UNIXTIME(%s)"
+    instant_around = "FROM_UNIXTIME(?)"
     words: ClassVar = {
         "now": "NOW(6)",
         "for_update": "FOR UPDATE",
@@ -79,8 +80,16 @@ class MySQL(Dialect):
         "force_finished": "FORCE INDEX (ix_run_finished)",
         "force_state": "FORCE INDEX (ix_occurrence_state)",
         "force_done": "FORCE INDEX (ix_once_done)",
+        "force_place_key": "FORCE INDEX (ix_place_key)",
+        "force_place_queue": "FORCE INDEX (ix_place_queue)",
+        "then_join": "STRAIGHT_JOIN",
+        "letters": "CHAR_LENGTH",
         "list_name": "CONCAT(queue, ':', priority)",
+        "over_key": "LEFT(CONCAT('over a limit: key ', limit_key), 190)",
+        "over_queue": "CONCAT('over a limit: queue ', queue)",
         "insert_ignore": "INSERT IGNORE",
+        "spare_dispatched": "LEFT(spare, 56)",
+        "spare_claimed": "LEFT(spare, 16)",
     }
     macros: ClassVar = {
         "after": "NOW(6) + INTERVAL ? SECOND",
@@ -99,7 +108,7 @@ class SQLite(Dialect):
 
     name = "sqlite"
     mark = "?"
-    instant_mark = "?"
+    instant_around = "?"
     last = datetime(9999, 12, 31, tzinfo=UTC)
     words: ClassVar = {
         "now": "taskkit_now()",
@@ -111,8 +120,16 @@ class SQLite(Dialect):
         "force_finished": "INDEXED BY ix_run_finished",
         "force_state": "INDEXED BY ix_occurrence_state",
         "force_done": "INDEXED BY ix_once_done",
+        "force_place_key": "INDEXED BY ix_place_key",
+        "force_place_queue": "INDEXED BY ix_place_queue",
+        "then_join": "CROSS JOIN",
+        "letters": "LENGTH",
         "list_name": "queue || ':' || priority",
+        "over_key": "substr('over a limit: key ' || limit_key, 1, 190)",
+        "over_queue": "'over a limit: queue ' || queue",
         "insert_ignore": "INSERT OR IGNORE",
+        "spare_dispatched": "NULL",
+        "spare_claimed": "NULL",
     }
     macros: ClassVar = {
         "after": "taskkit_after(?)",

@@ -5,41 +5,82 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy.engine import Connection, Row
+from msgspec import Struct
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from taskkit.center.database import Database
 from taskkit.center.faults import explain
 from taskkit.center.intake import new_token
+from taskkit.center.limits import LimitDesk
+from taskkit.center.lines import hold
 from taskkit.center.occurrences import record_fired, states_of
+from taskkit.center.packed import read_rows, run
 from taskkit.center.statements import dispatch as sql
 from taskkit.clock import seconds
 from taskkit.errors import CommitUnknown, StoreError
+from taskkit.limits import LimitBook
 from taskkit.model import DueList, Won
 from taskkit.states import Move, Status, sources, target
 
 DISPATCHABLE = sorted(int(s) for s in sources(Move.DISPATCH))
 
 
+class Candidate(Struct, frozen=True, gc=False, array_like=True, order=True):
+    """A due row as the index tells it, without a look at the row itself."""
+
+    plan_next_run_at: datetime
+    id: int
+
+
+class Due(Struct, frozen=True, gc=False, array_like=True):
+    """A locked row that is due: what decides whether it goes now."""
+
+    id: int
+    task_code: str
+    task_type: int
+    queue: str
+    priority: int
+    status: int
+    attempt: int
+    occurrence_at: datetime | None
+    occurrence_attempt: int | None
+    next_fire_at: datetime | None
+    misfire: str
+    cron_expr: str | None
+    expires_at: datetime | None
+    now: datetime
+
+
+class BoundDue(Due, frozen=True, gc=False, array_like=True):
+    """The same where there are limits."""
+
+    limit_key: str | None
+    plan_next_run_at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one claim of due rows brought: the rows won, and those that somebody must look at first."""
+    """What one claim of due rows brought: the rows won, and those that somebody must look at first.
+
+    ``held`` are those that now wait for a limit.
+    """
 
     token: str
     won: list[Won] = field(default_factory=list)
     unadopted: list[int] = field(default_factory=list)
     misfired: list[int] = field(default_factory=list)
     expired: list[int] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
     contended: int = 0
 
 
 class DispatchDesk:
     """Finds and claims due rows. Every step re-checks what the one before saw; a lost race is not an error."""
 
-    def __init__(self, database: Database, misfire_grace: float = 60.0) -> None:
-        self.database = database
+    def __init__(self, database: Database, limits: LimitDesk, misfire_grace: float = 60.0) -> None:
+        self.database, self.limits = database, limits
         self.grace = seconds(misfire_grace)
 
     def due_lists(self) -> tuple[list[DueList], datetime | None]:
@@ -62,26 +103,38 @@ class DispatchDesk:
 
     def candidates(self, queue: str, priority: int, n: int, skip: int = 0) -> list[int]:
         """Ids of the ``n`` oldest due rows of a list, from the index alone; nothing is locked."""
-        found: list[tuple[Any, int]] = []
+        found: list[Candidate] = []
 
         def look(connection: Connection) -> None:
             for status in DISPATCHABLE:
                 parameters = {"status": status, "queue": queue, "priority": priority, "n": n, "skip": skip}
-                rows = connection.execute(self.database.text(sql.CANDIDATES), parameters)
-                found.extend((row[1], row[0]) for row in rows)
+                found.extend(read_rows(connection, self.database, sql.CANDIDATES, Candidate, parameters))
 
         self.database.read(look)
-        return [task_id for _, task_id in sorted(found)[:n]]
+        return [one.id for one in sorted(found)[:n]]
+
+    def waits(self, queue: str, priority: int) -> tuple[bool, datetime]:
+        """Whether due rows of a list wait for a scheduler, or new ones would for a limit; and the database's clock."""
+        parameters = {"queue": queue, "priority": priority}
+        row = self.database.read(lambda c: run(c, self.database, sql.WAITS, parameters).one())
+        return bool(row.pending or row.failed or row.bound), self._instant(row.now)
 
     def claim(self, ids: Sequence[int]) -> Batch:
-        """Move those of ``ids`` that are still due to status 1 under a fresh token, and record what fired."""
-        token = new_token()
+        """Move those of ``ids`` that are still due to status 1 under a fresh token, and record what fired.
+
+        Those that have a limit wait for it instead.
+        """
+        token, book = new_token(), self.limits.book
         try:
-            return self.database.write(lambda c: self._claim(c, sorted(ids), token))
+            batch = self.database.write(lambda c: self._claim(c, sorted(ids), token, book))
+            if batch is None:
+                book = self.limits.refresh()
+                batch = self.database.write(lambda c: self._claim(c, sorted(ids), token, book))
         except CommitUnknown:
-            return Batch(token, won=self._won_by_token(ids, token))
+            return Batch(token, won=self.won_by_token(ids, token))
         except IntegrityError as error:
             raise StoreError(explain(error, self.database.url)) from error
+        return batch or Batch(token, contended=len(ids))
 
     def put_back(self, won: Sequence[Won], token: str) -> int:
         """Undo a claim whose push was definitely refused; returns how many rows were still ours."""
@@ -104,18 +157,46 @@ class DispatchDesk:
             self.database.write(work)
         return max(counts)
 
-    def _claim(self, connection: Connection, ids: list[int], token: str) -> Batch:
-        rows = connection.execute(
-            self.database.text(sql.LOCK_DUE), {"ids": ids, "statuses": DISPATCHABLE}
-        ).all()
+    def claim_locked(
+        self, connection: Connection, rows: Sequence[Due], token: str, at: datetime
+    ) -> list[Won]:
+        """Move rows to status 1 that this transaction has locked and let go by their limits; those that may go now."""
+        batch = Batch(token)
+        ready = self._sort_out(connection, rows, batch)
+        if ready:
+            self._move(connection, ready, batch, at)
+        return batch.won
+
+    def _claim(self, connection: Connection, ids: list[int], token: str, book: LimitBook) -> Batch | None:
+        """None when what is known of the limits was too old when the rows were locked."""
+        parameters = {"ids": ids, "statuses": DISPATCHABLE}
+        kind = BoundDue if book else Due
+        rows = read_rows(connection, self.database, sql.LOCK_DUE, kind, parameters)
+        if rows and book.is_old(rows[0].now):
+            return None
         batch = Batch(token, contended=len(ids) - len(rows))
         ready = self._sort_out(connection, rows, batch)
         self._expire(connection, batch.expired)
+        if book:
+            ready = self._hold_bound(connection, ready, book, batch)
         if ready:
-            self._move(connection, ready, batch)
+            self._move(connection, ready, batch, ready[0].now)
         return batch
 
-    def _sort_out(self, connection: Connection, rows: Sequence[Row[Any]], batch: Batch) -> list[Row[Any]]:
+    def _hold_bound(
+        self, connection: Connection, rows: Sequence[Due], book: LimitBook, batch: Batch
+    ) -> list[Due]:
+        """Those without a limit; the others wait in their lines, in the order of which they are let go."""
+        bound = [row for row in rows if isinstance(row, BoundDue) and book.covers(row.queue, row.limit_key)]
+        if not bound:
+            return list(rows)
+        batch.held.extend(row.id for row in bound)
+        failed = [row.id for row in bound if row.status == Status.FAILED]
+        hold(connection, self.database, book, bound, failed)
+        left = set(batch.held)
+        return [row for row in rows if row.id not in left]
+
+    def _sort_out(self, connection: Connection, rows: Sequence[Due], batch: Batch) -> list[Due]:
         """The rows that may go now; the others are noted in ``batch`` with the reason why not."""
         ready = []
         first_fires = [row for row in rows if _fires_first(row)]
@@ -123,7 +204,7 @@ class DispatchDesk:
         for row in rows:
             if _unadopted(row):
                 batch.unadopted.append(row.id)
-            elif row.expires_at is not None and self._instant(row.expires_at) <= self._instant(row.now):
+            elif row.expires_at is not None and row.expires_at <= row.now:
                 batch.expired.append(row.id)
             elif _fires_first(row) and (self._misfired(row) or states.get(row.id, "planned") != "planned"):
                 batch.misfired.append(row.id)
@@ -131,14 +212,14 @@ class DispatchDesk:
                 ready.append(row)
         return ready
 
-    def _misfired(self, row: Row[Any]) -> bool:
+    def _misfired(self, row: Due) -> bool:
         """A further fire time has passed already, or a late run is unwanted: the planner decides what runs."""
-        now = self._instant(row.now)
         if row.misfire == "all":
             return False
-        if row.next_fire_at is None or self._instant(row.next_fire_at) <= now:
+        if row.next_fire_at is None or row.next_fire_at <= row.now:
             return True
-        return bool(row.misfire == "skip" and self._instant(row.occurrence_at) < now - self.grace)
+        late = row.occurrence_at is not None and row.occurrence_at < row.now - self.grace
+        return row.misfire == "skip" and late
 
     def _expire(self, connection: Connection, ids: list[int]) -> None:
         if ids:
@@ -150,8 +231,7 @@ class DispatchDesk:
             }
             connection.execute(self.database.text(sql.EXPIRE_DUE), parameters)
 
-    def _move(self, connection: Connection, ready: list[Row[Any]], batch: Batch) -> None:
-        now = self._instant(ready[0].now)
+    def _move(self, connection: Connection, ready: list[Due], batch: Batch, now: datetime) -> None:
         parameters = {
             "ids": [row.id for row in ready],
             "statuses": DISPATCHABLE,
@@ -159,14 +239,18 @@ class DispatchDesk:
             "token": batch.token,
             "now": self.database.dialect.bind(now),
         }
-        connection.execute(self.database.text(sql.CLAIM_DUE), parameters)
-        fired = [(r.id, self._instant(r.occurrence_at), r.attempt + 1) for r in ready if _fires_first(r)]
+        run(connection, self.database, sql.CLAIM_DUE, parameters)
+        fired = [
+            (row.id, row.occurrence_at, row.attempt + 1)
+            for row in ready
+            if row.occurrence_at is not None and _fires_first(row)
+        ]
         record_fired(connection, self.database, fired, now)
         batch.won.extend(
             Won(row.id, row.task_code, row.attempt + 1, row.queue, row.priority, now) for row in ready
         )
 
-    def _won_by_token(self, ids: Sequence[int], token: str) -> list[Won]:
+    def won_by_token(self, ids: Sequence[int], token: str) -> list[Won]:
         """After a COMMIT whose reply was lost: what carries our token is ours. The lock waits for that COMMIT."""
         parameters = {"ids": sorted(ids), "status": int(Status.DISPATCHED), "token": token}
         rows = self.database.write(
@@ -183,13 +267,13 @@ class DispatchDesk:
         return read
 
 
-def _unadopted(row: Row[Any]) -> bool:
+def _unadopted(row: Due) -> bool:
     """Somebody else's INSERT that the planner has not completed: without a queue, or periodic without a plan."""
     unplanned = row.occurrence_at is None and row.next_fire_at is None
     return row.queue == "" or (row.cron_expr is not None and (row.task_type != 1 or unplanned))
 
 
-def _fires_first(row: Row[Any]) -> bool:
+def _fires_first(row: Due) -> bool:
     """This dispatch would be the first attempt of a planned occurrence."""
     return bool(
         row.task_type == 1

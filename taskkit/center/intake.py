@@ -12,12 +12,14 @@ from sqlalchemy.engine import Connection
 from taskkit.center.database import Database
 from taskkit.center.dialect import Dialect
 from taskkit.center.joining import foreign_dialect
+from taskkit.center.packed import write_marked, write_rows
 from taskkit.center.statements import intake as sql
 from taskkit.clock import EPOCH, seconds, utc_now
 from taskkit.cron import parse
 from taskkit.errors import CommitUnknown, InputError, StoreError
 from taskkit.model import NewTask
 from taskkit.planning import digest
+from taskkit.states import Move, target
 
 ROWS_PER_STATEMENT = 1000
 BYTES_PER_STATEMENT = 4_000_000
@@ -25,6 +27,8 @@ BYTES_ANY_SERVER_TAKES = 500_000
 """A statement of this size passes wherever max_allowed_packet was not made smaller than anybody makes it."""
 PACKET_MARGIN = 20_000
 KEY_ATTEMPTS = 5
+DISPATCHED = int(target(Move.DISPATCH))
+NO_INSTANTS = {"occurrence_at": None, "next_fire_at": None, "expires_at": None}
 
 
 def new_token() -> str:
@@ -44,13 +48,33 @@ class Intake:
         written: list[int] = []
 
         def work(connection: Connection) -> list[int]:
-            written[:] = _insert(connection, tasks, self.database.dialect)
+            written[:] = _insert(connection, tasks, self.database.dialect, self.database)
             return written
 
         try:
             return self.database.write(work)
         except CommitUnknown:
             return written if self._stand(written) else self.database.write(work)
+
+    def insert_dispatched(self, tasks: Sequence[NewTask]) -> tuple[list[int], str]:
+        """Write tasks that are due now as dispatched; returns their ids and the token of the batch.
+
+        None of them has a ``unique_key``. Their messages are the caller's to push.
+        """
+        _check(tasks, self.database.dialect)
+        token = new_token()
+        dialect = self.database.dialect
+        written: list[int] = []
+
+        def work(connection: Connection) -> list[int]:
+            written[:] = _insert(connection, tasks, dialect, self.database, token, dispatched=True)
+            return written
+
+        try:
+            ids = self.database.write(work)
+        except CommitUnknown:
+            ids = written if self._stand(written) else self.database.write(work)
+        return ids, token
 
     def _stand(self, ids: Sequence[int]) -> bool:
         """Whether a COMMIT whose reply was lost came through; waits for it by the lock on its rows."""
@@ -93,21 +117,35 @@ def _check_instant(field: str, value: datetime, dialect: Dialect) -> None:
         )
 
 
-def _insert(connection: Connection, tasks: Sequence[NewTask], dialect: Dialect) -> list[int]:
-    token = new_token()
+def _insert(
+    connection: Connection,
+    tasks: Sequence[NewTask],
+    dialect: Dialect,
+    own: Database | None = None,
+    token: str = "",
+    dispatched: bool = False,
+) -> list[int]:
+    """``own`` is the database that a connection of our own belongs to: its driver is known, and may be hurried."""
+    token = token or new_token()
     ids: dict[int, int] = {}
-    weights = [_weight(task) for task in tasks]
+    weights = _weights(tasks)
     for group in _groups(tasks, weights, _most_bytes(connection, dialect, weights)):
         rows = [tasks[index] for index in group]
         keyed = rows[0].unique_key is not None
         found = (
-            _insert_keyed(connection, rows, dialect, token)
+            _insert_keyed(connection, rows, dialect, token, own)
             if keyed
-            else _insert_plain(connection, rows, dialect, token)
+            else _insert_plain(connection, rows, dialect, token, own, dispatched)
         )
         ids.update(zip(group, found, strict=True))
         _remember_schedules(connection, dialect, rows, found)
     return [ids[index] for index in range(len(tasks))]
+
+
+def _weights(tasks: Sequence[NewTask]) -> list[int]:
+    """Bytes of each payload in a statement; no need to be exact while the sum is far from anybody's limit."""
+    letters = [len(task.payload) for task in tasks]
+    return letters if sum(letters) * 8 < BYTES_ANY_SERVER_TAKES else [_weight(task) for task in tasks]
 
 
 def _weight(task: NewTask) -> int:
@@ -133,9 +171,10 @@ def _most_bytes(connection: Connection, dialect: Dialect, weights: Sequence[int]
 
 def _groups(tasks: Sequence[NewTask], weights: Sequence[int], most: int) -> Iterator[list[int]]:
     """Indexes of tasks that go into one statement: alike in shape, bounded in rows and bytes."""
-    shapes: dict[tuple[bool, bool], list[int]] = {}
+    shapes: dict[tuple[bool, bool, bool], list[int]] = {}
     for index, task in enumerate(tasks):
-        shapes.setdefault((task.unique_key is not None, task.plan_next_run_at is None), []).append(index)
+        shape = task.unique_key is not None, task.plan_next_run_at is None, task.limit_key is not None
+        shapes.setdefault(shape, []).append(index)
     for indexes in shapes.values():
         group: list[int] = []
         size = 0
@@ -150,17 +189,32 @@ def _groups(tasks: Sequence[NewTask], weights: Sequence[int], most: int) -> Iter
 
 
 def _run(
-    connection: Connection, rows: Sequence[NewTask], dialect: Dialect, token: str, skip_taken: bool
+    connection: Connection,
+    rows: Sequence[NewTask],
+    dialect: Dialect,
+    token: str,
+    own: Database | None,
+    *,
+    skip_taken: bool,
+    dispatched: bool = False,
 ) -> int:
     due_now = rows[0].plan_next_run_at is None
-    statement = sql.insert(dialect, len(rows), due_now, skip_taken)
-    parameters: list[object] = []
-    for task in rows:
-        parameters += sql.values(task, token, _instants(task, dialect, due_now))
-    return int(connection.exec_driver_sql(statement, tuple(parameters)).lastrowid or 0)
+    each = sql.insert(dialect, due_now, skip_taken, rows[0].limit_key is not None)
+    values = [sql.values(task, token, _instants(task, dialect, due_now)) for task in rows]
+    if dispatched:
+        each = sql.insert_dispatched(dialect, DISPATCHED)
+        for task, row in zip(rows, values, strict=True):
+            row.append(f"{task.queue}:{task.priority}")
+    if own is None:
+        done = write_marked(connection, dialect, each, values)
+    else:
+        done = write_rows(connection, own, each, values)
+    return int(done.lastrowid or 0)
 
 
 def _instants(task: NewTask, dialect: Dialect, due_now: bool) -> dict[str, Any]:
+    if due_now and task.expires_at is None:
+        return {"plan_next_run_at": task.delay, **NO_INSTANTS}
     periodic = task.cron_expr is not None
     return {
         "plan_next_run_at": task.delay if due_now else dialect.insert_instant(task.plan_next_run_at),
@@ -182,8 +236,15 @@ def _remember_schedules(
             connection.exec_driver_sql(text, (task_id, digest(schedule, task.misfire)))
 
 
-def _insert_plain(connection: Connection, rows: Sequence[NewTask], dialect: Dialect, token: str) -> list[int]:
-    last = _run(connection, rows, dialect, token, skip_taken=False)
+def _insert_plain(
+    connection: Connection,
+    rows: Sequence[NewTask],
+    dialect: Dialect,
+    token: str,
+    own: Database | None,
+    dispatched: bool,
+) -> list[int]:
+    last = _run(connection, rows, dialect, token, own, skip_taken=False, dispatched=dispatched)
     if len(rows) == 1:
         return [last]
     first = dialect.first_id(last, len(rows))
@@ -202,14 +263,16 @@ def _ids(connection: Connection, dialect: Dialect, first: int, token: str, rows:
     return [row[0] for row in connection.exec_driver_sql(text, (first, token, rows))]
 
 
-def _insert_keyed(connection: Connection, rows: Sequence[NewTask], dialect: Dialect, token: str) -> list[int]:
+def _insert_keyed(
+    connection: Connection, rows: Sequence[NewTask], dialect: Dialect, token: str, own: Database | None
+) -> list[int]:
     """Insert those whose key is free; a key that was freed between our look and our insert is tried again."""
     pending: dict[str | None, NewTask] = {}
     for task in rows:
         pending.setdefault(task.unique_key, task)
     holders: dict[str | None, int] = {}
     for _ in range(KEY_ATTEMPTS):
-        _run(connection, list(pending.values()), dialect, token, skip_taken=True)
+        _run(connection, list(pending.values()), dialect, token, own, skip_taken=True)
         holders.update(_holders(connection, dialect, list(pending)))
         pending = {key: task for key, task in pending.items() if key not in holders}
         if not pending:

@@ -34,5 +34,5 @@ def foreign_dialect(connection: Connection) -> Dialect:
         raise InputError("connection", f"is to {connection.dialect.name}; the task center is not there")
     dialect = MySQL()
     if connection.dialect.paramstyle == "qmark":
-        dialect.mark, dialect.instant_mark = "?", "FROM_UNIXTIME(?)"
+        dialect.mark = "?"
     return dialect

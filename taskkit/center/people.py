@@ -8,6 +8,7 @@ from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from taskkit.center.database import Database
+from taskkit.center.lines import leave
 from taskkit.center.statements import people as sql
 from taskkit.errors import IllegalMove, KeyTaken, NotFound
 from taskkit.planning import first, schedule_of, within
@@ -133,6 +134,8 @@ class PeopleDesk:
             **extra,
         }
         connection.execute(self.database.text(template), parameters)
+        if row.status == Status.HELD:
+            leave(connection, self.database, [row.id])
         return target(move)
 
     def _next_future(self, row: Row[Any]) -> dict[str, Any]:

@@ -11,10 +11,12 @@ from sqlalchemy.engine import Connection, Row
 
 from taskkit.center.database import Database
 from taskkit.center.occurrences import plan_ahead, settle
+from taskkit.center.packed import write_rows
 from taskkit.center.statements import plan as sql
 from taskkit.clock import seconds
 from taskkit.cron import Schedule
 from taskkit.errors import CronError, InputError
+from taskkit.limits import OVER
 from taskkit.model import DueList
 from taskkit.planning import NextUp, ahead, catch_up, digest, first, schedule_of, within
 from taskkit.states import Move, OccurrenceState, Status, TaskType, sources, target
@@ -106,8 +108,8 @@ class PlanDesk:
         done = 0
         for start in range(0, len(ready), ROWS_PER_STATEMENT):
             part = ready[start : start + ROWS_PER_STATEMENT]
-            text = self.database.driver_text(sql.adopt(not self.database.sqlite, len(part)))
-            done += connection.exec_driver_sql(text, tuple(v for values in part for v in values)).rowcount
+            each = sql.adopt(not self.database.sqlite)
+            done += write_rows(connection, self.database, each, part).rowcount
         self._remember(connection, marks)
         return done
 
@@ -262,7 +264,7 @@ class PlanDesk:
         at = self.database.dialect.instant(row.occurrence_at)
         if row.status is None or row.status == Status.CANCELLED:
             state, reason = OccurrenceState.SKIPPED, "the task is gone" if row.status is None else "cancelled"
-        elif row.status == Status.HELD:
+        elif row.status == Status.HELD and not row.held_reason.startswith(OVER):
             state, reason = OccurrenceState.SKIPPED, f"held: {row.held_reason}"[:100]
         elif at is not None and at > planned:
             state, reason = OccurrenceState.MISSED, "no scheduler fired it in time"

@@ -16,7 +16,7 @@ from taskkit.model import Backlog, Occurrence, Run, Task
 from taskkit.states import Outcome, Status, TaskType
 
 TASK_INSTANTS = (
-    "plan_next_run_at occurrence_at next_fire_at dispatched_at claimed_at expires_at cancel_requested_at last_run_at "
+    "plan_next_run_at occurrence_at next_fire_at dispatched_at claimed_at granted_at expires_at cancel_requested_at last_run_at "
     "created_at updated_at"
 ).split()
 

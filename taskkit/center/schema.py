@@ -13,7 +13,7 @@ from taskkit.center.database import Database
 from taskkit.center.faults import Fault, classify, explain
 from taskkit.errors import SchemaError
 
-HEAD = "0002"
+HEAD = "0003"
 """The schema this code was written for; it also runs on the next one (a rolling upgrade)."""
 VERSION_TABLE = "task_schema"
 WAIT_S = 60

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy.engine import Connection, Row
 
 from taskkit.center.claimed import claimed
 from taskkit.center.database import Database
-from taskkit.center.ends import endings, portions, write_endings, write_run_rows
+from taskkit.center.ends import Held, endings, portions, write_endings, write_run_rows
 from taskkit.center.intake import new_token
+from taskkit.center.limits import LimitDesk
+from taskkit.center.lines import give_back
+from taskkit.center.packed import read_rows, run
 from taskkit.center.statements import work as sql
 from taskkit.errors import CommitUnknown
 from taskkit.model import Claimed, Claims, Finish, Message
@@ -27,15 +30,23 @@ NOT_FINISHED_BY_US = {None, Outcome.LOST.value, Outcome.SUPERSEDED.value}
 class WorkDesk:
     """What one worker does to rows. Every verb is guarded by status, attempt and worker; losing is not an error."""
 
-    def __init__(self, database: Database, worker_id: str, default_zone: str = "UTC") -> None:
-        self.database = database
+    def __init__(
+        self, database: Database, worker_id: str, limits: LimitDesk, default_zone: str = "UTC"
+    ) -> None:
+        self.database, self.limits = database, limits
         self.worker_id = worker_id
         self.default_zone = default_zone
+        self.given_back = 0
+        """How many tasks have ended that a limit had let go: somebody may wait for their places."""
 
     def claim(self, messages: Sequence[Message]) -> Claims:
         """Move the tasks of these messages to status 2 for this worker; each message gets exactly one answer."""
         if not messages:
             return Claims()
+        if self.limits.fresh_book and (held := self.limits.send_back(messages)):
+            rest = self.claim([message for message in messages if message.task_id not in held])
+            rest.held.extend(message for message in messages if message.task_id in held)
+            return rest
         token = new_token()
         try:
             won = self.database.write(lambda c: self._claim(c, messages, token))
@@ -103,7 +114,7 @@ class WorkDesk:
                 **({"code": code} if code else {}),
             }
             template = sql.claim(attempt=attempt is not None, code=bool(code))
-            connection.execute(self.database.text(template), parameters)
+            run(connection, self.database, template, parameters)
         return self._claimed(connection, [m.task_id for m in messages], token)
 
     def _claimed(
@@ -115,8 +126,7 @@ class WorkDesk:
             "token": token,
             "worker": self.worker_id,
         }
-        rows = connection.execute(self.database.text(template), parameters)
-        return [claimed(self.database.dialect, row) for row in rows]
+        return read_rows(connection, self.database, template, Claimed, parameters)
 
     def _answers(self, messages: Sequence[Message], won: list[Claimed]) -> Claims:
         claims = Claims(won=won)
@@ -167,15 +177,21 @@ class WorkDesk:
             "status": int(Status.RUNNING),
             "worker": self.worker_id,
         }
-        rows = connection.execute(self.database.text(sql.LOCK_HELD), parameters).all()
+        rows = read_rows(connection, self.database, sql.LOCK_HELD, Held, parameters)
         held = {(row.id, row.attempt): row for row in rows}
         ours = [end for end in ends if (end.task.id, end.task.attempt) in held]
         late = [end for end in ends if (end.task.id, end.task.attempt) not in held]
         if ours:
             found = endings(self.database, ours, held, self.default_zone)
             write_endings(connection, self.database, found)
-            write_run_rows(connection, self.database, ours, self.worker_id, self._instant(rows[0].now))
+            write_run_rows(connection, self.database, ours, self.worker_id, rows[0].now)
+            self._give_back(connection, [row.id for row in rows if row.granted_at is not None], ours)
         return self._too_late(connection, late) if late else []
+
+    def _give_back(self, connection: Connection, granted: list[int], ends: Sequence[Finish]) -> None:
+        if granted and (ids := {end.task.id for end in ends}.intersection(granted)):
+            give_back(connection, self.database, ids)
+            self.given_back += len(ids)
 
     def _too_late(self, connection: Connection, late: Sequence[Finish]) -> list[Finish]:
         """Ends whose rows are no longer ours: already written by us (a lost reply), or superseded."""

@@ -17,7 +17,7 @@ from taskkit.model import Task
 from taskkit.states import Status, TaskType
 
 LATER: list[str] = (
-    "dispatched_at claimed_at worker_id list_name held_reason cancel_requested_at progress progress_text result "
+    "dispatched_at claimed_at granted_at worker_id list_name held_reason cancel_requested_at progress progress_text result "
     "last_run_at last_result"
 ).split()
 """What a row gets only after it was written."""
@@ -51,6 +51,7 @@ LATER: list[str] = (
     "--queue", metavar="Q", shell_complete=queues, help="Queue to wait in (default: the one of the code)."
 )
 @click.option("--unique-key", metavar="K", help="Adds nothing while a live task has this key.")
+@click.option("--limit-key", metavar="K", help="Shares the limit of this key: see `taskkit limits`.")
 @click.option(
     "--app", metavar="APP", help="module:kit that has the handler: checks code and payload against it."
 )

@@ -10,6 +10,7 @@ import click
 from taskkit.cli.conduct import Failed
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.life import START_ALL, is_fresh, queues_of, serve
+from taskkit.cli.limits import limits_of
 from taskkit.cli.options import json_option
 from taskkit.clock import monotonic
 from taskkit.errors import TaskkitError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 NAMED = 5
 """So many queues without a worker are named."""
-EMPTY: dict[str, Any] = {"schedulers": [], "workers": [], "queues": [], "tasks": {}}
+EMPTY: dict[str, Any] = {"schedulers": [], "workers": [], "queues": [], "limits": [], "tasks": {}}
 
 
 @click.command()
@@ -96,6 +97,7 @@ def _figures(center: TaskCenter) -> dict[str, Any]:
         "schedulers": [_node(node) for node in center.nodes.schedulers()],
         "workers": [_node(node) | {"queues": queues_of(node)} for node in center.nodes.workers()],
         "queues": [_backlog(backlog) for _, backlog in sorted(center.read.backlogs().items())],
+        "limits": limits_of(center),
         "tasks": {status.label: count for status, count in center.read.counts().items()},
     }
 
@@ -139,7 +141,7 @@ def _advise(found: dict[str, Any]) -> None:
     for role in ("scheduler", "worker"):
         if not any(node["alive"] for node in found[f"{role}s"]):
             show(f"no {role} is alive: {START_ALL}")
-    for line in (*_unserved(found), *_of_drills(found)):
+    for line in (*_unserved(found), *_of_drills(found), *_limited(found)):
         show(line)
     if found["tasks"].get("given_up"):
         show("some gave up: taskkit tasks list --status given_up")
@@ -160,6 +162,16 @@ def _unserved(found: dict[str, Any]) -> Iterator[str]:
     if left[NAMED:]:
         more = len(left[NAMED:])
         yield f"so it is with {more} more queue{'s' * (more > 1)}"
+
+
+def _limited(found: dict[str, Any]) -> Iterator[str]:
+    """The limits that tasks wait for."""
+    waited = [one for one in found["limits"] if one["waiting"]]
+    for one in waited[:NAMED]:
+        tasks = "1 task waits" if one["waiting"] == 1 else f"{one['waiting']} tasks wait"
+        yield f"{tasks} for the limit of {one['scope']} {one['name']} ({one['terms']}; {one['in_use']} in use)"
+    if waited[NAMED:]:
+        yield f"and for {len(waited) - NAMED} more: taskkit limits"
 
 
 def _of_drills(found: dict[str, Any]) -> Iterator[str]:

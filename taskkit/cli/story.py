@@ -13,6 +13,7 @@ from taskkit.states import Outcome, Status, TaskType
 
 if TYPE_CHECKING:
     from taskkit.center import TaskCenter
+    from taskkit.center.limits import Standing
 
 LATEST, NEXT, TOLD = 10, 5, 3
 LONGEST = 1000
@@ -31,10 +32,12 @@ class Story:
     past: list[Occurrence] = field(default_factory=list)
     coming: list[datetime] = field(default_factory=list)
     pulse: str = ""
+    standing: Standing | None = None
 
     def shape(self) -> dict[str, Any]:
         """For ``--json``."""
-        found = task_shape(self.task) | {"runs": [run_shape(run) for run in self.runs]}
+        found = task_shape(self.task) | {"waits_for": _limit(self.standing)}
+        found |= {"runs": [run_shape(run) for run in self.runs]}
         if self.task.task_type is TaskType.PERIODIC:
             found |= {"occurrences": [occurrence_shape(one) for one in self.past], "next": self.coming}
         return found
@@ -67,6 +70,7 @@ class Story:
             ("task", f"{task.id}  {task.task_code}"),
             ("status", f"{task.status.label} ({int(task.status)})"),
             ("held because", task.held_reason if task.status is Status.HELD else None),
+            ("limit", _limit(self.standing)),
             (
                 "cancel",
                 "asked for " + str(at(task.cancel_requested_at)) if task.cancel_requested_at else None,
@@ -76,6 +80,7 @@ class Story:
             ("due", at(task.plan_next_run_at) if waits else None),
             ("queue", f"{task.queue}, priority {task.priority}"),
             ("unique key", task.unique_key),
+            ("limit key", task.limit_key),
             ("time limit", duration(task.timeout)),
             ("retries", f"{task.retry_count} of {task.max_retry} used{_losses(task)}"),
             ("expires", at(task.expires_at)),
@@ -164,11 +169,12 @@ def read_story(center: TaskCenter, task_id: int) -> Story:
     task, runs = _agreeing(center, task_id)
     now = center.now()
     heard = pulse(center, task)[0] if task.status is Status.RUNNING else ""
+    stands = center.limits.standing(task_id) if task.status is Status.HELD else None
     if task.task_type is not TaskType.PERIODIC:
-        return Story(task, runs, now, pulse=heard)
+        return Story(task, runs, now, pulse=heard, standing=stands)
     known = center.read.occurrences(task_id, WRITTEN_AHEAD)
     past = [one for one in known if one.planned_at <= now or one.state != "planned"]
-    return Story(task, runs, now, past, _coming(task, known, now), heard)
+    return Story(task, runs, now, past, _coming(task, known, now), heard, stands)
 
 
 def _agreeing(center: TaskCenter, task_id: int) -> tuple[Task, list[Run]]:
@@ -248,6 +254,13 @@ def _waited_ms(run: Run) -> float | None:
     if run.started_at is None or run.dispatched_at is None or run.outcome is Outcome.LOST:
         return None
     return max(0.0, (run.started_at - run.dispatched_at).total_seconds() * 1000)
+
+
+def _limit(stands: Standing | None) -> str | None:
+    """What a task waits for that is over a limit."""
+    if stands is None:
+        return None
+    return f"{stands.limit.scope} {stands.name}: {stands.limit.terms}; {stands.in_use} in use, {stands.before} before it"
 
 
 def _losses(task: Task) -> str:

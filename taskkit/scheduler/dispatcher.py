@@ -20,6 +20,7 @@ from taskkit.errors import (
 )
 from taskkit.model import PRIORITIES, DueList, ListName, Message, Won
 from taskkit.queues import Queue
+from taskkit.scheduler.granting import Granting
 from taskkit.scheduler.halving import by_halves
 from taskkit.settings import Scheduler
 
@@ -48,15 +49,25 @@ class Dispatcher:
         self._contended = False
         self._hopeless: set[int] = set()
         self._refreshed = 0.0
+        self._held = 0
+        self.granting = Granting(center, settings.batch, self._room, self._push)
 
     def scan(self) -> float:
-        """Dispatch one batch; returns the seconds until the next scan is worth while."""
+        """Dispatch one batch, and what limits have room for; returns the seconds until the next scan is worth while."""
+        soon = self.granting.run()
+        self._held = 0
+        rest = self._scan()
+        if self._held:
+            soon = self.granting.run()
+        return min(rest, soon)
+
+    def _scan(self) -> float:
         lists, now = self._look()
         self.counters.scans += 1
         self.counters.scanned = monotonic()
         if any(not one.queue or one.earliest is None for one in lists) and self.center.plan.adopt(lists):
             return 0.0
-        due = [one for one in lists if one.due and one.queue]
+        due = self.granting.admitted([one for one in lists if one.due and one.queue])
         if not due:
             return self._rest(lists, now)
         room = self._room(due)
@@ -85,6 +96,7 @@ class Dispatcher:
         for batch in by_halves(ids, self.center.dispatch.claim, self._set_aside):
             self._push(batch, places)
             contended += batch.contended
+            self._held += len(batch.held)
             again = again or bool(batch.misfired)
             if batch.unadopted:
                 self.center.plan.adopt_ids(batch.unadopted)

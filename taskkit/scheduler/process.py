@@ -15,6 +15,7 @@ from taskkit.errors import BrokerUnavailable, StoreError
 from taskkit.identity import new_identity
 from taskkit.queues import Queue
 from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.scheduler.granting import LimitKeeper
 from taskkit.scheduler.lost_messages import MessageRecovery
 from taskkit.scheduler.lost_workers import WorkerRecovery
 from taskkit.scheduler.pruner import Pruner
@@ -25,6 +26,8 @@ from taskkit.settings import Settings
 log = logging.getLogger("taskkit.scheduler")
 LEASE_SECONDS = 10.0
 OTHERS_FRESH = 15.0
+COARSE_S = 0.1
+"""A broker's long waits may end so many seconds late. Where something is due then, one of them ends before it."""
 
 
 class SchedulerProcess:
@@ -48,6 +51,7 @@ class SchedulerProcess:
             Ticker("pruner", Pruner(center, settings.retention, self.id).tick, stop),
             Ticker("recovery of messages", self.messages.tick, stop),
             Ticker("recovery from workers", self.workers.tick, stop),
+            Ticker("limits", LimitKeeper(center, self.id).tick, stop),
             *extra,
         ]
         self._clock_off = self._benched = False
@@ -99,8 +103,11 @@ class SchedulerProcess:
         """Rest, or until a producer rings; without a broker the scan goes on by the clock alone."""
         if rest <= 0 or self.stop.asked:
             return
+        poll = self.settings.scheduler.poll_s
+        if COARSE_S < rest < poll:
+            rest -= COARSE_S
         try:
-            self.queue.wait_ring(min(rest, self.settings.scheduler.poll_s))
+            self.queue.wait_ring(min(rest, poll))
         except BrokerUnavailable as error:
             self._ring_troubles.met(error)
             self.stop.wait(rest)
@@ -149,7 +156,7 @@ class SchedulerProcess:
         for ticker in self._tickers:
             ticker.join(5)
         try:
-            for lease in ("planner", "sampler", "pruner", "recovery", "deaths"):
+            for lease in ("planner", "sampler", "pruner", "recovery", "deaths", "limits"):
                 self.center.nodes.drop_lease(lease, self.id)
             self.center.nodes.leave_scheduler(self.id)
         except StoreError as error:

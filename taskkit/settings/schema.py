@@ -86,6 +86,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     app: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     queues: tuple[Name, ...] = ()
     default_queue: Name | None = None
+    short_way: bool = True
     key_prefix: Annotated[str, Meta(max_length=64, pattern=r"^[^{}\s]*$")] | None = None
     max_payload_bytes: Annotated[int, Meta(ge=2, le=67_108_864)] = 262_144
     max_result_bytes: Annotated[int, Meta(ge=2, le=16_777_216)] = 65_536

@@ -134,12 +134,22 @@ class Feeder:
         if mode == "suspect":
             return next((slot for slot in free if slot.idle), None)
         if mode == "sync":
-            able = [s for s in free if not s.jobs or (s.mode == "sync" and loads[s.number] < self.budget)]
-            return min(able, key=lambda s: (loads[s.number], len(s.jobs)), default=None)
+            return self._least_busy(free, loads)
         alike = [s for s in free if s.mode == mode and len(s.jobs) < self._limit(mode)]
         if alike:
             return min(alike, key=lambda s: len(s.jobs))
         return next((s for s in free if not s.jobs), None)
+
+    def _least_busy(self, free: Sequence[Slot], loads: Mapping[int, float]) -> Slot | None:
+        """The child with the least to do of those that run one job after another; called for every task."""
+        found, least, fewest = None, self.budget, 0
+        for slot in free:
+            load, jobs = loads[slot.number], len(slot.jobs)
+            if jobs and (slot.mode != "sync" or load >= self.budget):
+                continue
+            if found is None or load < least or (load == least and jobs < fewest):
+                found, least, fewest = slot, load, jobs
+        return found
 
     def _let_run_dry(self, mode: str, free: list[Slot], loads: Mapping[int, float]) -> None:
         """Tasks of a mode wait: until it has its share of the children, the least busy of the others gets no more."""

@@ -138,10 +138,12 @@ to_nursery = msgspec.msgpack.Decoder(ToNursery)
 from_nursery = msgspec.msgpack.Decoder(FromNursery)
 
 
-def pack(frame: msgspec.Struct) -> bytes:
+def pack(frame: msgspec.Struct) -> bytearray:
     """A frame as bytes with its length in front."""
-    body = _encoder.encode(frame)
-    return LENGTH.pack(len(body)) + body
+    room = bytearray(4)
+    _encoder.encode_into(frame, room, 4)
+    LENGTH.pack_into(room, 0, len(room) - 4)
+    return room
 
 
 class Unpacker:

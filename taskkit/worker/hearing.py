@@ -50,6 +50,8 @@ class Hearing:
                 log.exception("child %s says what cannot be read", slot.pid)
                 self.limits.kill_broken(slot, "what it sent to the worker cannot be read")
                 return False
+            if len(data) < frames.CHUNK and reads != MANY:
+                break
         return True
 
     def _take(self, slot: Slot, frame: Any) -> None:

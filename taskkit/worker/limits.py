@@ -26,7 +26,7 @@ class Limits:
     def keep(self, now: float) -> None:
         """Stop the jobs whose time is over, and kill the children that were asked to end and did not."""
         for slot in self.slots.values():
-            for given in list(slot.jobs.values()):
+            for given in slot.perhaps_running():
                 started = slot.started(given)
                 if started is not None and now - started > given.job.timeout:
                     text = f"timeout: still running after {given.job.timeout:g} s"

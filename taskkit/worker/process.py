@@ -107,6 +107,9 @@ class WorkerProcess:
             self._beat_at = monotonic() + self.settings.heartbeat_s
         with self.beating("looking for cancellations in SQL"):
             self.look_for_cancels()
+        with self.beating("looking what limits are set"):
+            self.heart.limits.refresh()
+            self.center.limits.use(self.heart.limits)
         with self.beating("comparing with SQL what this worker holds"):
             self.holding.look_if_due()
         return max(0.0, min(CANCEL_LOOK, self._beat_at - monotonic()))

@@ -105,6 +105,8 @@ class Puller:
         for message in claims.duplicates:
             extra = {"task_id": message.task_id, "task_code": message.task_code, "attempt": message.attempt}
             log.info("dropped a message: the task is not waiting for this attempt", extra=extra)
+        for message in claims.held:
+            log.info("over a limit: held until it lets the task go", extra={"task_id": message.task_id})
         for message in claims.missing:
             self._missing.setdefault(message, monotonic())
 

@@ -57,6 +57,7 @@ class Slot:
     places: deque[int] = field(default_factory=deque)
     outbox: bytearray = field(default_factory=bytearray)
     unpacker: frames.Unpacker = field(default_factory=frames.Unpacker)
+    weight: float = 0.0
     next_seq: int = 1
     served: int = 0
     rss_at_start: int | None = None
@@ -89,15 +90,11 @@ class Slot:
 
     def load(self, now: float) -> float:
         """Seconds of work that it holds, by what its codes usually take; what takes longer may do so as long again."""
-        total, first = 0.0, True
-        for given in self.jobs.values():
-            left = given.estimate
-            if first:
-                elapsed = self._elapsed(now)
-                left = left - elapsed if elapsed < left else elapsed
-                first = False
-            total += left
-        return total
+        if not self.jobs:
+            return 0.0
+        first = next(iter(self.jobs.values())).estimate
+        elapsed = self._elapsed(now)
+        return self.weight - first + (first - elapsed if elapsed < first else elapsed)
 
     def prepare(self, task: Claimed, mode: str, estimate: float) -> ChildJob:
         """Note a task as given; the job goes out with :meth:`give`."""
@@ -118,6 +115,7 @@ class Slot:
         self.next_seq += 1
         self.mode = mode
         self.jobs[job.seq] = Given(job, task, estimate)
+        self.weight += estimate
         return job
 
     def give(self, jobs: list[ChildJob]) -> None:
@@ -144,10 +142,12 @@ class Slot:
     def settle(self, seq: int) -> Given | None:
         """A job has ended: forget it and free its place."""
         given = self.jobs.pop(seq, None)
-        if given is not None and given.job.mode != "sync":
-            self.places.append(given.job.slot)
+        if given is not None:
+            self.weight -= given.estimate
+            if given.job.mode != "sync":
+                self.places.append(given.job.slot)
         if not self.jobs:
-            self.mode, self.alone = "", False
+            self.mode, self.alone, self.weight = "", False, 0.0
         return given
 
     def started(self, given: Given) -> float | None:
@@ -164,6 +164,16 @@ class Slot:
 
     def _is_sane(self, seq: int) -> bool:
         return seq == 0 or seq in self.jobs
+
+    def perhaps_running(self) -> list[Given]:
+        """The jobs that may run now: of a child that runs one after another, the one that its marks name."""
+        if self.mode == "sync":
+            seq, _ = self.marks.running(0)
+            if seq == 0:
+                return []
+            if seq in self.jobs:
+                return [self.jobs[seq]]
+        return list(self.jobs.values())
 
     def has_begun(self, given: Given) -> bool:
         """Whether the handler of this job may have had an effect."""

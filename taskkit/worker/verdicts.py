@@ -11,6 +11,7 @@ from taskkit.model import Claimed, Finish
 from taskkit.states import DEFAULT_RETRY, Outcome, RetryPolicy, TaskType, Verdict, judge, judge_loss
 from taskkit.worker.frames import HandlerInfo
 
+RETRIED = frozenset({Outcome.FAILED, Outcome.TIMEOUT, Outcome.LOST})
 UNKNOWN = "no handler is registered for the code {code!r} in this worker; deploy it, or stop enqueuing it"
 
 
@@ -59,7 +60,8 @@ class Judge:
         )
 
     def _judge(self, task: Claimed, outcome: Outcome, asked_delay: float | None) -> Verdict:
-        periodic, policy = task.task_type == TaskType.PERIODIC, self.policy(task)
+        periodic = task.task_type == TaskType.PERIODIC
+        policy = self.policy(task) if outcome in RETRIED else DEFAULT_RETRY
         if outcome is Outcome.LOST:
             return judge_loss(
                 periodic=periodic,

@@ -7,10 +7,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from taskkit.center import TaskCenter, WorkDesk
 from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, SchemaError, TaskkitError
@@ -23,7 +24,7 @@ from taskkit.worker.watch import Call
 
 log = logging.getLogger("taskkit.worker")
 GATHER_SECONDS = 0.002
-MOST = 400
+MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ class Writer:
 
     def _finish(self, ends: Sequence[Finish], *, bare: bool = False) -> None:
         """Write until SQL has taken it: the row stays in status 2 till then, and nothing is lost."""
+        given_back = self.desk.given_back
         while True:
             try:
                 with self.call("writing ends of tasks to SQL"):
@@ -132,6 +134,8 @@ class Writer:
                 self._one_by_one(ends, error, bare=bare)
                 return
         self._troubles.over()
+        if self.desk.given_back != given_back:
+            self.ring()
         self.tally.superseded += len(late)
         for end in late:
             log.warning("result discarded: superseded, the task is another attempt's now", extra=_fields(end))

@@ -21,6 +21,7 @@ from tests.waiting import wait_until
 def center(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskCenter]:
     """The embedded database and a broker that answers."""
     monkeypatch.setenv("TASKKIT_REDIS_URL", redis_url)
+    monkeypatch.setenv("TASKKIT_SHORT_WAY", "false")
     done("db", "upgrade")
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found

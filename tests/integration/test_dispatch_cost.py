@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from taskkit.center import TaskCenter
+from taskkit.center.packed import write_rows
 from taskkit.center.statements import dispatch as dispatch_sql
 from taskkit.center.statements import people as people_sql
 from taskkit.center.statements import plan as planning_sql
@@ -73,7 +75,8 @@ def explain(center: TaskCenter, template: str, **values: Any) -> list[dict[str, 
     """The plan of a named statement, as the server describes it."""
     word = "EXPLAIN QUERY PLAN " if center.database.sqlite else "EXPLAIN "
     with center.database.engine.connect() as connection:
-        return [dict(r._mapping) for r in connection.execute(center.database.text(word + template), values)]
+        text = center.database.text(word + template.replace("{columns}", "id, plan_next_run_at"))
+        return [dict(r._mapping) for r in connection.execute(text, values)]
 
 
 LIST = {"status": 0, "queue": "q", "priority": 5, "n": 100}
@@ -162,10 +165,11 @@ def explain_each(center: TaskCenter) -> list[list[dict[str, Any]]]:
         (planning_sql.adopt, planning_sql.ADOPTED),
     ):
         word = "EXPLAIN QUERY PLAN " if center.database.sqlite else "EXPLAIN "
-        text = center.database.driver_text(word + compose(not center.database.sqlite, 3))
-        values = [value for task_id in (1, 2, 3) for value in (task_id, *[None] * (len(columns_) - 1))]
+        each = compose(not center.database.sqlite)
+        each = replace(each, head=word + each.head)
+        values = [(task_id, *[None] * (len(columns_) - 1)) for task_id in (1, 2, 3)]
         with center.database.engine.connect() as connection:
-            rows = connection.exec_driver_sql(text, tuple(values))
+            rows = write_rows(connection, center.database, each, values)
             plans.append([dict(row._mapping) for row in rows])
     return plans
 

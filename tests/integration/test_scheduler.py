@@ -66,7 +66,9 @@ def trio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         broker = stack.enter_context(Valkey())
         plain = server is None or urlsplit(server).scheme.startswith("sqlite")
         url = f"sqlite:///{folder}/x.db" if plain else stack.enter_context(fresh_database(str(server)))
-        settings = Settings(home=folder / "home", database_url=url, redis_url=broker.url, key_prefix="trio:")
+        settings = Settings(
+            home=folder / "home", database_url=url, redis_url=broker.url, key_prefix="trio:", short_way=False
+        )
         home = stack.enter_context(Installation(folder, settings=settings, **QUICK))
         found = Trio(home, broker)
         yield found

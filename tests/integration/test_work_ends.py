@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from taskkit.center import TaskCenter
 from taskkit.model import Finish

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from taskkit.center import TaskCenter
 from taskkit.model import Claimed, Claims, Finish, Message, NewTask

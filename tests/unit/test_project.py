@@ -20,7 +20,7 @@ import click
 import pytest
 
 import taskkit
-from taskkit.center.statements.intake import COLUMNS, INSTANTS
+from taskkit.center.statements.intake import COLUMNS, INSTANTS, LIMIT_KEY
 from taskkit.cli.root import cli
 from taskkit.settings import Settings
 from taskkit.states import MOVES, Status
@@ -208,7 +208,7 @@ def test_the_page_about_statuses_tells_every_move() -> None:
 def test_the_page_about_inserts_names_columns_that_exist() -> None:
     rows = table_under(ROOT / "docs/operations.md", "## Insert from any language")
     named = {column.strip("`") for row in rows for column in row[0].split(", ")}
-    assert named == {*COLUMNS, *INSTANTS} - {"task_type", "token", "occurrence_at", "next_fire_at"}
+    assert named == {*COLUMNS, *INSTANTS, LIMIT_KEY} - {"task_type", "token", "occurrence_at", "next_fire_at"}
 
 
 def test_the_changelog_has_this_version() -> None:

@@ -23,7 +23,6 @@ CASES = [
     for number in numbers
 ]
 IN_PART = {
-    "rule_07": "limits are not there yet; what is shown is that a held row never wakes the scan",
     "redis_01": "(d) deletes a processing list, and there is none: who holds what stands in SQL",
     "redis_06": "there is no watchdog yet that would send one alert; the log says it",
     "redis_07": "a command never has keys of two queues, so that slots matter for the lists of one",

@@ -28,6 +28,7 @@ LEGAL = {
     "dispatch": ({0, 4}, 1),
     "put_back": ({1}, 0),
     "ring_again": ({1}, 0),
+    "back_off_over": ({4}, 0),
     "claim": ({1}, 2),
     "succeed": ({2}, 3),
     "fail": ({2}, 4),

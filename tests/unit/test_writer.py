@@ -26,7 +26,7 @@ class Desk:
     def __init__(self) -> None:
         self.taken: list[Finish] = []
         self.calls = 0
-        self.away = 0
+        self.away = self.given_back = 0
         self.poison: dict[str, Exception] = {}
 
     def finish(self, ends: Sequence[Finish]) -> list[Finish]:

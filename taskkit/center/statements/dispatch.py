@@ -30,15 +30,24 @@ FROM heads h JOIN task_center c ON c.id = h.id
 """
 
 CANDIDATES = """
-SELECT id, plan_next_run_at FROM task_center {force_dispatch}
+SELECT {columns} FROM task_center {force_dispatch}
 WHERE status = :status AND queue = :queue AND priority = :priority AND plan_next_run_at <= {now}
 ORDER BY plan_next_run_at LIMIT :n OFFSET :skip
 """
 
+# One short range for each status: whether anything waits in a list that a new task would overtake.
+WAITS = """
+SELECT {now} AS now,
+  EXISTS (SELECT 1 FROM task_center {force_dispatch}
+          WHERE status = 0 AND queue = :queue AND priority = :priority AND plan_next_run_at <= {now}) AS pending,
+  EXISTS (SELECT 1 FROM task_center {force_dispatch}
+          WHERE status = 4 AND queue = :queue AND priority = :priority AND plan_next_run_at <= {now}) AS failed,
+  EXISTS (SELECT 1 FROM task_limit WHERE scope = 'queue' AND (name = :queue OR (
+            name LIKE '%*' AND SUBSTR(:queue, 1, {letters}(name) - 1) = SUBSTR(name, 1, {letters}(name) - 1)))) AS bound
+"""
+
 LOCK_DUE = """
-SELECT id, task_code, task_type, queue, priority, status, attempt, plan_next_run_at, occurrence_at,
-       occurrence_attempt, next_fire_at, misfire, cron_expr, expires_at, {now} AS now
-FROM task_center {force_primary}
+SELECT {columns} FROM task_center {force_primary}
 WHERE id IN :ids AND status IN :statuses AND plan_next_run_at <= {now}
 ORDER BY id {skip_locked}
 """
@@ -50,7 +59,7 @@ UPDATE task_center {force_primary} SET
   occurrence_attempt = CASE WHEN task_type = 1 AND occurrence_at IS NOT NULL AND occurrence_attempt IS NULL
                             THEN attempt + 1 ELSE occurrence_attempt END,
   attempt = attempt + 1, dispatched_at = :now, token = :token, list_name = {list_name},
-  worker_id = NULL, claimed_at = NULL, updated_at = {now}
+  worker_id = NULL, claimed_at = NULL, spare = {spare_dispatched}, updated_at = {now}
 WHERE id IN :ids AND status IN :statuses AND plan_next_run_at <= {now}
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from taskkit.center.statements.rows import Each
 from taskkit.model import NewTask
 
 
@@ -13,7 +14,7 @@ class Words(Protocol):
 
     name: str
     mark: str
-    instant_mark: str
+    instant_around: str
 
     def render(self, template: str) -> str: ...
 
@@ -23,6 +24,8 @@ COLUMNS = (
     "retry_delays unique_key trace_id token"
 ).split()
 INSTANTS = ("plan_next_run_at", "occurrence_at", "next_fire_at", "expires_at")
+LIMIT_KEY = "limit_key"
+"""Stands at the end, and only for tasks that have one."""
 
 IDS_OF_BATCH = """
 SELECT id FROM task_center {force_primary} WHERE id >= :first AND token = :token ORDER BY id LIMIT :n
@@ -42,21 +45,30 @@ REMEMBER_SCHEDULE = """
 """
 
 
-def insert(dialect: Words, rows: int, due_now: bool, skip_taken: bool) -> str:
-    """INSERT of ``rows`` tasks; ``due_now`` takes the database's clock (plus ``delay``) for plan_next_run_at."""
-    plan = dialect.render(f"{{after({dialect.mark})}}") if due_now else dialect.instant_mark
-    marks = [dialect.mark] * len(COLUMNS) + [plan] + [dialect.instant_mark] * (len(INSTANTS) - 1)
-    one = "(" + ", ".join(marks) + ")"
-    names = ", ".join([*COLUMNS, *INSTANTS])
-    text = f"INSERT INTO task_center ({names}) VALUES {', '.join([one] * rows)}"
+def insert_dispatched(dialect: Words, status: int) -> Each:
+    """INSERT of many tasks that are dispatched already, attempt 1, now; the name of its list is a row's last value."""
+    plain = insert(dialect, due_now=True, skip_taken=False)
+    head = plain.head.replace(") VALUES", ", list_name, status, attempt, dispatched_at) VALUES")
+    return Each(head, around=[*plain.around, None], alike=dialect.render(f", {status}, 1, {{now}}"))
+
+
+def insert(dialect: Words, due_now: bool, skip_taken: bool, bound: bool = False) -> Each:
+    """INSERT of many tasks; ``due_now`` takes the database's clock (plus ``delay``) for plan_next_run_at."""
+    plan = "{after(?)}" if due_now else dialect.instant_around
+    names = ", ".join([*COLUMNS, *INSTANTS, *([LIMIT_KEY] if bound else [])])
+    tail = ""
     if skip_taken:
-        text += " ON DUPLICATE KEY UPDATE id = id" if dialect.name == "mysql" else " ON CONFLICT DO NOTHING"
-    return text
+        tail = " ON DUPLICATE KEY UPDATE id = id" if dialect.name == "mysql" else " ON CONFLICT DO NOTHING"
+    around = [None] * len(COLUMNS) + [dialect.render(plan)] + [dialect.instant_around] * (len(INSTANTS) - 1)
+    around += [None] if bound else []
+    return Each(f"INSERT INTO task_center ({names}) VALUES ", tail, around=around)
 
 
 def values(task: NewTask, token: str, instants: Mapping[str, object]) -> list[object]:
     """The parameters of one row of :func:`insert`."""
-    row = [getattr(task, column) for column in COLUMNS[:-1]]
-    row[COLUMNS.index("task_type")] = int(task.task_type)
-    row[COLUMNS.index("delay")] = -(-int(task.delay * 1000) // 1000)
-    return [*row, token, *(instants[name] for name in INSTANTS)]
+    return [
+        task.task_code, int(task.task_type), task.queue, task.payload, task.cron_expr, task.timezone, task.misfire,
+        task.dst_gap, task.dst_overlap, task.priority, -(-int(task.delay * 1000) // 1000), task.timeout,
+        task.max_retry, task.retry_delays, task.unique_key, task.trace_id, token,
+        *(instants[name] for name in INSTANTS), *(() if task.limit_key is None else (task.limit_key,)),
+    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskkit.center.statements.rows import update_each
+from taskkit.center.statements.rows import Each, update_each
 
 UNADOPTED = """
 SELECT id, task_code, task_type, queue, cron_expr, timezone, misfire, dst_gap, dst_overlap, delay,
@@ -137,6 +137,6 @@ PLAN_AHEAD = """
 """
 
 
-def adopt(mysql: bool, rows: int) -> str:
-    """One UPDATE that completes ``rows`` tasks which others inserted and nobody has completed since."""
-    return update_each(mysql, rows, ADOPTED, _ADOPT, _UNADOPTED)
+def adopt(mysql: bool) -> Each:
+    """One UPDATE that completes many tasks which others inserted and nobody has completed since."""
+    return update_each(mysql, ADOPTED, _ADOPT, _UNADOPTED)

@@ -3,8 +3,8 @@
 TASK_COLUMNS = (
     "id, task_code, task_type, queue, status, priority, payload, cron_expr, timezone, misfire, dst_gap, dst_overlap, "
     "delay, timeout, max_retry, retry_count, lost_count, attempt, plan_next_run_at, occurrence_at, next_fire_at, "
-    "dispatched_at, claimed_at, worker_id, list_name, unique_key, held_reason, expires_at, cancel_requested_at, "
-    "trace_id, progress, progress_text, result, last_run_at, last_result, created_at, updated_at"
+    "dispatched_at, claimed_at, worker_id, list_name, unique_key, held_reason, limit_key, granted_at, expires_at, "
+    "cancel_requested_at, trace_id, progress, progress_text, result, last_run_at, last_result, created_at, updated_at"
 )
 
 TASKS_BY_ID = f"SELECT {TASK_COLUMNS} FROM task_center WHERE id IN :ids ORDER BY id"

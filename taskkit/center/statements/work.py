@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from taskkit.center.statements.rows import update_each
+from taskkit.center.statements.rows import Each, update_each
 
 SAME_ATTEMPT, SAME_CODE = " AND attempt = :attempt", " AND task_code = :code"
 
 _CLAIM = """
 UPDATE task_center {force_primary} SET
   status = :to, worker_id = :worker, token = :token, claimed_at = {now}, progress = NULL, progress_text = NULL,
-  updated_at = {now}
+  spare = {spare_claimed}, updated_at = {now}
 WHERE id IN :ids AND status IN :statuses AND (expires_at IS NULL OR expires_at > {now})
 """
 
 CLAIMED_IN_BATCH = """
-SELECT id, task_code, attempt, queue, payload, task_type, timeout, max_retry, retry_count, retry_delays, lost_count,
-       dispatched_at, claimed_at, occurrence_at, cron_expr, timezone, misfire, dst_gap, dst_overlap, trace_id, suspect
-FROM task_center {force_primary}
+SELECT {columns} FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND token = :token AND worker_id = :worker ORDER BY id
 """
 
@@ -24,14 +22,12 @@ WHERE id IN :ids AND status = :status AND token = :token AND worker_id = :worker
 CLAIMED_AFTER_ALL = CLAIMED_IN_BATCH + "{for_update}"
 
 # What a worker should hold; the payload is not asked for, since nothing of it is run.
-HELD = (
-    CLAIMED_IN_BATCH.replace(" payload,", " '' AS payload,")
-    .replace("{force_primary}", "{force_dispatch}")
-    .replace(
-        "id IN :ids AND status = :status AND token = :token AND worker_id = :worker ORDER BY id",
-        "status = :status AND worker_id = :worker LIMIT :most",
-    )
-)
+HELD = """
+SELECT id, task_code, attempt, queue, '' AS payload, task_type, timeout, max_retry, retry_count, retry_delays,
+       dispatched_at, claimed_at, occurrence_at, cron_expr, timezone, misfire, dst_gap, dst_overlap, trace_id, suspect,
+       lost_count
+FROM task_center {force_dispatch} WHERE status = :status AND worker_id = :worker LIMIT :most
+"""
 
 UNCLAIMED = """
 SELECT id, task_code, status, attempt, CASE WHEN expires_at <= {now} THEN 1 ELSE 0 END AS expired
@@ -44,9 +40,7 @@ WHERE id IN :ids AND status IN :statuses AND expires_at <= {now}
 """
 
 LOCK_HELD = """
-SELECT id, attempt, occurrence_at, next_fire_at, cron_expr, timezone, misfire, dst_gap, dst_overlap,
-       task_type, cancel_requested_at, {now} AS now
-FROM task_center {force_primary}
+SELECT {columns} FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND worker_id = :worker ORDER BY id {for_update}
 """
 
@@ -69,6 +63,7 @@ _ENDS = (
     ("result", "v.result"),
     ("suspect", "v.suspect"),
     ("token", "NULL"),
+    ("spare", "NULL"),
     ("updated_at", "{now}"),
 )
 
@@ -103,23 +98,31 @@ def claim(*, attempt: bool, code: bool) -> str:
     return _CLAIM + (SAME_ATTEMPT if attempt else "") + (SAME_CODE if code else "")
 
 
-def write_ends(mysql: bool, rows: int) -> str:
-    """One UPDATE for the ends of ``rows`` locked tasks, each with values of its own."""
-    return update_each(mysql, rows, END_COLUMNS, _ENDS)
+# Ends that are alike in all but the row; what moves a row in time stands in write_ends alone.
+END_ALIKE = """
+UPDATE task_center {force_primary} SET
+  status = :status, retry_count = :retry_count, last_run_at = {now}, last_result = :last_result, result = :result,
+  lost_count = 0, cancel_requested_at = NULL, suspect = :suspect, token = NULL, spare = NULL, updated_at = {now}
+WHERE id IN :ids
+"""
 
 
-def insert_runs(mysql: bool, rows: int, *, late: bool = False) -> str:
-    """INSERT of ``rows`` run rows. One that is there already stays; a ``late`` end fills in a lost one."""
-    one = "(" + ", ".join("?" * len(RUN_COLUMNS)) + ")"
-    text = f"INSERT INTO task_run ({', '.join(RUN_COLUMNS)}) VALUES {', '.join([one] * rows)}"
+def write_ends(mysql: bool) -> Each:
+    """One UPDATE for the ends of many locked tasks, each with values of its own."""
+    return update_each(mysql, END_COLUMNS, _ENDS)
+
+
+def insert_runs(mysql: bool, *, late: bool = False) -> Each:
+    """INSERT of many run rows. One that is there already stays; a ``late`` end fills in a lost one."""
+    head = f"INSERT INTO task_run ({', '.join(RUN_COLUMNS)}) VALUES "
+    learnt = ", ".join(_learnt(mysql)) if late else "attempt = attempt"
     if mysql:
-        return f"{text} ON DUPLICATE KEY UPDATE " + (
-            ", ".join(_learnt(mysql)) if late else "attempt = attempt"
-        )
+        return Each(head, f" ON DUPLICATE KEY UPDATE {learnt}")
     if not late:
-        return f"{text} ON CONFLICT (task_id, attempt) DO NOTHING"
-    learnt = ", ".join(_learnt(mysql))
-    return f"{text} ON CONFLICT (task_id, attempt) DO UPDATE SET {learnt} WHERE task_run.outcome = 'lost'"
+        return Each(head, " ON CONFLICT (task_id, attempt) DO NOTHING")
+    return Each(
+        head, f" ON CONFLICT (task_id, attempt) DO UPDATE SET {learnt} WHERE task_run.outcome = 'lost'"
+    )
 
 
 def _learnt(mysql: bool) -> list[str]:

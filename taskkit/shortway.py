@@ -1,0 +1,143 @@
+"""The short way: a producer dispatches its own due tasks at once, when nothing older waits and the list has room.
+
+The rows are inserted as dispatched, attempt 1, and their messages pushed after the commit. A crash in between leaves
+dispatched rows without messages, which recovery finds as it finds any other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from taskkit.clock import iso, monotonic, seconds
+from taskkit.errors import BrokerUnavailable, PushRefused
+from taskkit.model import PRIORITIES, ListName, Message, NewTask, Won
+from taskkit.states import TaskType
+
+if TYPE_CHECKING:
+    from taskkit.center import TaskCenter
+    from taskkit.queues import Queue
+
+log = logging.getLogger("taskkit.producer")
+LOOK_SECONDS = 0.1
+"""How long a look at what waits in SQL and in the lists is believed."""
+SHUT_SECONDS = 5.0
+"""How long the broker is left alone after it could not be reached or refused a push."""
+SHARE = 8
+"""A producer fills an eighth of a list's room between two looks, so that several together do not overfill it."""
+
+
+@dataclass(slots=True)
+class ListRoom:
+    """What the last look at a list saw: how many may be pushed until the next one is due."""
+
+    until: float
+    room: int
+
+
+class ShortWay:
+    """Writes and pushes tasks of one producer; says None where the long way by a scheduler is right."""
+
+    def __init__(
+        self,
+        center: Callable[[], TaskCenter],
+        queue: Callable[[], Queue | None],
+        window: int,
+        queue_window: int,
+    ) -> None:
+        self._center, self._queue = center, queue
+        self._window, self._queue_window = window, queue_window
+        self._sights: dict[ListName, ListRoom] = {}
+        self._shut_until = 0.0
+        self._clock: tuple[datetime, float] | None = None
+
+    def write(self, tasks: Sequence[NewTask]) -> list[int] | None:
+        """The ids of the tasks, which are written and pushed; None when nothing was done."""
+        if monotonic() < self._shut_until or not all(_is_due(task) for task in tasks):
+            return None
+        wanted = Counter(ListName(task.queue, task.priority) for task in tasks)
+        try:
+            open_for_all = all(self._open(name, count) for name, count in wanted.items())
+        except BrokerUnavailable as error:
+            self._shut(str(error))
+            return None
+        if not open_for_all or self._clock is None:
+            return None
+        then, mark = self._clock
+        ids, token = self._center().intake.insert_dispatched(tasks)
+        at = then + seconds(monotonic() - mark)
+        self._push(
+            [
+                Won(task_id, task.task_code, 1, task.queue, task.priority, at)
+                for task_id, task in zip(ids, tasks, strict=True)
+            ],
+            token,
+        )
+        return ids
+
+    def _open(self, name: ListName, count: int) -> bool:
+        now = monotonic()
+        sight = self._sights.get(name)
+        if sight is None or now >= sight.until:
+            sight = self._sights[name] = ListRoom(now + LOOK_SECONDS, self._look(name))
+        if sight.room < count:
+            return False
+        sight.room -= count
+        return True
+
+    def _look(self, name: ListName) -> int:
+        """Room in a list for this producer until the next look; none while older tasks of the list wait in SQL."""
+        queue = self._queue()
+        if queue is None:
+            return 0
+        lists = [ListName(name.queue, priority) for priority in PRIORITIES]
+        depths = queue.depth(lists)
+        room = min(self._window - depths[name], self._queue_window - sum(depths.values()))
+        mark = monotonic()
+        waits, now = self._center().dispatch.waits(name.queue, name.priority)
+        self._clock = (now, mark)
+        return 0 if waits else max(0, room) // SHARE
+
+    def _push(self, won: Sequence[Won], token: str) -> None:
+        """A definite refusal puts the rows back for a scheduler; after a doubtful one recovery decides."""
+        lists: dict[ListName, list[Won]] = {}
+        for one in won:
+            lists.setdefault(ListName(one.queue, one.priority), []).append(one)
+        try:
+            failed = self._ring(lists)
+        except BrokerUnavailable as error:
+            self._shut(str(error))
+            return
+        for name, trouble in failed.items():
+            self._shut(str(trouble))
+            if isinstance(trouble, PushRefused):
+                self._center().dispatch.put_back(lists[name], token)
+
+    def _ring(self, lists: dict[ListName, list[Won]]) -> dict[ListName, Exception]:
+        queue = self._queue()
+        if queue is None:
+            raise BrokerUnavailable("the broker has gone")
+        messages = {
+            name: [Message(w.id, w.task_code, w.attempt, iso(w.dispatched_at) or "") for w in rows]
+            for name, rows in lists.items()
+        }
+        return dict(queue.push(messages))
+
+    def _shut(self, why: str) -> None:
+        self._shut_until = monotonic() + SHUT_SECONDS
+        log.debug("tasks go to the schedulers for %.0f s: %s", SHUT_SECONDS, why)
+
+
+def _is_due(task: NewTask) -> bool:
+    """Whether it may start now and is nobody else's concern: planned work, keys, limits belong to schedulers and SQL."""
+    return (
+        task.task_type is TaskType.ONE_OFF
+        and task.plan_next_run_at is None
+        and not task.delay
+        and task.unique_key is None
+        and task.limit_key is None
+    )

@@ -95,12 +95,9 @@ def endings(
 
 def _ending(database: Database, end: Finish, row: Held | Row[Any], default_zone: str) -> Ending:
     if end.move is Move.SUCCEED and row.task_type != TaskType.PERIODIC and row.cancel_requested_at is None:
-        said = cut(end.last_result or end.outcome.value, TEXT_BYTES)
-        result = None if end.result is None else encodable(end.result)
-        suspect = int(end.suspect)
         return Ending(
             end.task.id,
-            (end.task.id, SUCCEEDED, end.retry_count, None, 0, None, None, said, result, suspect, 0, 1),
+            (end.task.id, SUCCEEDED, end.retry_count, None, 0, None, None, *words_of(end), 0, 1),
         )
     bind, move = database.dialect.bind, _move(end, row)
     next_up = _next_up(database, end, row, default_zone) if move is Move.NEXT_OCCURRENCE else None
@@ -121,6 +118,12 @@ def _ending(database: Database, end: Finish, row: Held | Row[Any], default_zone:
         int(ended),
     )
     return Ending(end.task.id, values, next_up, _occurrence_ended(database, end, row) if ended else None)
+
+
+def words_of(end: Finish) -> tuple[str, str | None, int]:
+    """What the row of a success says of it: last_result, result, suspect."""
+    said = cut(end.last_result or end.outcome.value, TEXT_BYTES)
+    return said, None if end.result is None else encodable(end.result), int(end.suspect)
 
 
 def _move(end: Finish, row: Held | Row[Any]) -> Move:
@@ -208,9 +211,16 @@ def write_endings(connection: Connection, database: Database, found: Sequence[En
 
 
 def write_run_rows(
-    connection: Connection, database: Database, ends: Sequence[Finish], worker_id: str | None, now: datetime
+    connection: Connection,
+    database: Database,
+    ends: Sequence[Finish],
+    worker_id: str | None,
+    now: datetime | None,
 ) -> None:
-    """One ``task_run`` row for each attempt; a superseded one fills in the row of an attempt thought lost."""
+    """One ``task_run`` row for each attempt; a superseded one fills in the row of an attempt thought lost.
+
+    ``now`` is for the ends that do not say when they were.
+    """
     host = None if worker_id is None else worker_id.partition(":")[0][:HOST_LETTERS]
     late = ends[0].outcome is Outcome.SUPERSEDED
     rows = [_run(database, end, worker_id, host, now) for end in ends]
@@ -218,7 +228,7 @@ def write_run_rows(
 
 
 def _run(
-    database: Database, end: Finish, worker_id: str | None, host: str | None, now: datetime
+    database: Database, end: Finish, worker_id: str | None, host: str | None, now: datetime | None
 ) -> tuple[Any, ...]:
     bind = database.dialect.bind
     task = end.task

@@ -16,6 +16,7 @@ from taskkit.center.intake import new_token
 from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import give_back
 from taskkit.center.packed import read_rows, run
+from taskkit.center.plain_ends import NotAsThought, plain, write_plain
 from taskkit.center.statements import work as sql
 from taskkit.errors import CommitUnknown
 from taskkit.model import Claimed, Claims, Finish, Message
@@ -62,11 +63,27 @@ class WorkDesk:
         """
         late: list[Finish] = []
         for part in portions(ends):
-            try:
-                late += self.database.write(lambda c, part=part: self._finish(c, part))  # type: ignore[misc]
-            except CommitUnknown:
-                late += self.database.write(lambda c, part=part: self._finish(c, part))  # type: ignore[misc]
+            if rest := self._without_plain(part):
+                late += self._finish_with_care(rest)
         return late
+
+    def _without_plain(self, ends: Sequence[Finish]) -> Sequence[Finish]:
+        """Write the successes that leave nothing to decide; returns the ends that are still to be written."""
+        alike = plain(ends)
+        if not alike:
+            return ends
+        try:
+            self.database.write(lambda c: write_plain(c, self.database, alike, self.worker_id))
+        except (NotAsThought, CommitUnknown):
+            return ends
+        written = {(end.task.id, end.task.attempt) for end in alike}
+        return [end for end in ends if (end.task.id, end.task.attempt) not in written]
+
+    def _finish_with_care(self, ends: Sequence[Finish]) -> list[Finish]:
+        try:
+            return self.database.write(lambda c: self._finish(c, ends))
+        except CommitUnknown:
+            return self.database.write(lambda c: self._finish(c, ends))
 
     def held(self, most: int = MOST_HELD) -> list[Claimed]:
         """The tasks that SQL says this worker runs, without their payloads; at most so many."""

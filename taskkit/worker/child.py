@@ -65,6 +65,7 @@ class Child:
         self._async: dict[int, asyncio.Task[None]] = {}
         self._cancelled: dict[int, str] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._starting, self._waiting, self._threads_busy = threading.Lock(), deque[ChildJob](), 0
         kit.producer = PipeProducer(self, kit)
 
     def run(self) -> None:
@@ -136,16 +137,27 @@ class Child:
                 self._inbox.append(frame)
 
     def _start(self, job: ChildJob) -> None:
+        if job.mode == "thread":
+            self._waiting.append(job)
+            self._fill_threads()
+            return
         started = monotonic()
         if not self.marks.begin(job.seq, job.slot, started):
             return
         handler = self.kit.registry[job.code]
         if job.mode == "async":
             asyncio.run_coroutine_threadsafe(self._run_async(handler, job, started), self._event_loop())
-        elif job.mode == "thread":
-            self._thread_pool().submit(self._run_plain, handler, job, started)
         else:
             self._run_interruptibly(handler, job, started)
+
+    def _fill_threads(self) -> None:
+        """Begin waiting jobs in their order while a thread is free; what waits can still be taken back."""
+        with self._starting:
+            while self._waiting and self._threads_busy < self._threads:
+                job, started = self._waiting.popleft(), monotonic()
+                if self.marks.begin(job.seq, job.slot, started):
+                    self._threads_busy += 1
+                    self._thread_pool().submit(self._run_plain, self.kit.registry[job.code], job, started)
 
     def _run_interruptibly(self, handler: Any, job: ChildJob, started: float) -> None:
         self._busy = True
@@ -160,11 +172,11 @@ class Child:
         self._end(job, started, ended)
 
     def _run_plain(self, handler: Any, job: ChildJob, started: float) -> None:
-        self._end(
-            job,
-            started,
-            perform(handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result),
-        )
+        ended = perform(handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result)
+        self._end(job, started, ended)
+        with self._starting:
+            self._threads_busy -= 1
+        self._fill_threads()
 
     async def _run_async(self, handler: Any, job: ChildJob, started: float) -> None:
         task = asyncio.current_task()

@@ -31,7 +31,7 @@ class Feeder:
         seconds = max(seconds, SHORTEST)
         usual = self._usual.get(code)
         self._usual[code] = seconds if usual is None else usual + LEARNING * (seconds - usual)
-        if self._mode(code) == "sync":
+        if self._mode(code) != "async":
             self._mean += LEARNING * (seconds - self._mean)
 
     def usual(self, code: str) -> float:
@@ -51,14 +51,23 @@ class Feeder:
         for slot in slots:
             if not slot.usable or slot.alone:
                 continue
-            if slot.mode in {"async", "thread"}:
-                # doubled step by step: what comes may be of another mode, and would wait here for its own children
-                room += min(self._limit(slot.mode) - len(slot.jobs), max(1, len(slot.jobs)))
-            else:
-                spare = self.budget - slot.load(now)
-                more = int(spare / self._mean) if spare > 0 else 0
-                room += max(more, 0 if slot.jobs else 1)
+            room += max(self._at_once_more(slot), self._ahead(slot, now))
         return min(room, self.settings.max_prefetch)
+
+    def _at_once_more(self, slot: Slot) -> int:
+        """How many more it would begin at once."""
+        if slot.mode in {"async", "thread"}:
+            # doubled step by step: what comes may be of another mode, and would wait here for its own children
+            return min(self._at_once(slot.mode) - len(slot.jobs), max(1, len(slot.jobs)))
+        return 0 if slot.jobs else 1
+
+    def _ahead(self, slot: Slot, now: float) -> int:
+        """How many more it would begin within the budget."""
+        spare = self.budget - slot.load(now)
+        if slot.mode == "async" or spare <= 0:
+            return 0
+        more = int(spare * slot.lanes / self._mean)
+        return min(more, len(slot.places)) if slot.mode == "thread" else more
 
     def place(self, tasks: Sequence[Claimed], slots: Sequence[Slot], now: float) -> list[Claimed]:
         """Give tasks to children, in order; returns those for which there is no place now.
@@ -88,7 +97,7 @@ class Feeder:
             estimate = self.usual(task.task_code)
             job = slot.prepare(task, self._mode(task.task_code), estimate)
             batches.setdefault(slot.number, []).append(job)
-            loads[slot.number] += estimate
+            loads[slot.number] += estimate / slot.lanes
             if task.suspect:
                 slot.alone = True
                 free.remove(slot)
@@ -127,7 +136,7 @@ class Feeder:
         if not any(slot.idle for slot in slots):
             return
         for slot in slots:
-            if slot.mode == "sync" and len(slot.jobs) > 1 and slot.load(now) > 2 * self.budget:
+            if slot.mode != "async" and len(slot.jobs) > slot.lanes and slot.load(now) > 2 * self.budget:
                 put_first(given.task for given in slot.take_back())
 
     def _choose(self, mode: str, free: Sequence[Slot], loads: Mapping[int, float]) -> Slot | None:
@@ -135,10 +144,15 @@ class Feeder:
             return next((slot for slot in free if slot.idle), None)
         if mode == "sync":
             return self._least_busy(free, loads)
-        alike = [s for s in free if s.mode == mode and len(s.jobs) < self._limit(mode)]
-        if alike:
-            return min(alike, key=lambda s: len(s.jobs))
-        return next((s for s in free if not s.jobs), None)
+        alike = [s for s in free if s.mode == mode]
+        if at_once := [s for s in alike if len(s.jobs) < self._at_once(mode)]:
+            return min(at_once, key=lambda s: len(s.jobs))
+        if idle := next((s for s in free if not s.jobs), None):
+            return idle
+        if mode == "thread":
+            soon = [s for s in alike if s.places and loads[s.number] < self.budget]
+            return min(soon, key=lambda s: loads[s.number], default=None)
+        return None
 
     def _least_busy(self, free: Sequence[Slot], loads: Mapping[int, float]) -> Slot | None:
         """The child with the least to do of those that run one job after another; called for every task."""
@@ -158,7 +172,7 @@ class Feeder:
         if others and (len(free) - len(others)) * len(modes) < len(free):
             free.remove(min(others, key=lambda s: (loads[s.number], len(s.jobs))))
 
-    def _limit(self, mode: str) -> int:
+    def _at_once(self, mode: str) -> int:
         return self.settings.async_concurrency if mode == "async" else self.settings.threads
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import msgspec
 
@@ -43,6 +44,7 @@ class Given:
 class Slot:
     """A child: its socket, its marks, its jobs. ``mode`` is that of its jobs while it has any.
 
+    Of the mode ``thread`` it runs ``threads`` jobs at a time, in the order in which they were given; the others wait.
     ``deaf_at`` is when its end of the socket closed, ``cause`` why it is killed if that is no fault of its jobs' time.
     """
 
@@ -51,6 +53,7 @@ class Slot:
     marks: Marks
     stacks: StackFile
     born: float
+    threads: int = 1
     pid: int | None = None
     mode: str = ""
     jobs: dict[int, Given] = field(default_factory=dict)
@@ -70,12 +73,12 @@ class Slot:
     cause: str | None = None
 
     @classmethod
-    def create(cls, number: int, places: int, mark: str = "") -> tuple[Slot, int]:
+    def create(cls, number: int, places: int, mark: str = "", threads: int = 1) -> tuple[Slot, int]:
         """A slot and the descriptor of the child's end of its socket; its memory bears the child's ``mark``."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         marks, stacks = Marks.create(places, mark), StackFile()
-        slot = cls(number, ours, marks, stacks, monotonic(), places=deque(range(places)))
+        slot = cls(number, ours, marks, stacks, monotonic(), threads, places=deque(range(places)))
         return slot, theirs.detach()
 
     @property
@@ -92,9 +95,14 @@ class Slot:
         """Seconds of work that it holds, by what its codes usually take; what takes longer may do so as long again."""
         if not self.jobs:
             return 0.0
-        first = next(iter(self.jobs.values())).estimate
-        elapsed = self._elapsed(now)
-        return self.weight - first + (first - elapsed if elapsed < first else elapsed)
+        first = next(iter(self.jobs.values()))
+        elapsed, usual = self._elapsed(first, now), first.estimate
+        return (self.weight - usual) / self.lanes + (usual - elapsed if elapsed < usual else elapsed)
+
+    @property
+    def lanes(self) -> int:
+        """How many of its jobs run at a time, when they are not async."""
+        return self.threads if self.mode == "thread" else 1
 
     def prepare(self, task: Claimed, mode: str, estimate: float) -> ChildJob:
         """Note a task as given; the job goes out with :meth:`give`."""
@@ -166,13 +174,19 @@ class Slot:
         return seq == 0 or seq in self.jobs
 
     def perhaps_running(self) -> list[Given]:
-        """The jobs that may run now: of a child that runs one after another, the one that its marks name."""
+        """The jobs that may run now: of a child that runs one after another, the one that its marks name.
+
+        Handlers may have spoilt the marks: then all of them.
+        """
         if self.mode == "sync":
             seq, _ = self.marks.running(0)
             if seq == 0:
                 return []
             if seq in self.jobs:
                 return [self.jobs[seq]]
+        if self.mode == "thread":
+            begun = self.marks.begun()
+            return list(takewhile(lambda given: given.job.seq <= begun, self.jobs.values()))
         return list(self.jobs.values())
 
     def has_begun(self, given: Given) -> bool:
@@ -180,8 +194,8 @@ class Slot:
         return given.job.seq <= self.marks.begun()
 
     def take_back(self) -> list[Given]:
-        """Take back all jobs that have not begun; only of a child that runs its jobs one after another."""
-        if self.mode != "sync":
+        """Take back all jobs that have not begun; those of an async child begin as they come."""
+        if self.mode not in {"sync", "thread"}:
             return []
         begun = self.marks.revoke(self.next_seq - 1)
         back = [self.jobs[seq] for seq in sorted(self.jobs) if seq > begun]
@@ -195,7 +209,7 @@ class Slot:
         self.marks.close()
         self.stacks.close()
 
-    def _elapsed(self, now: float) -> float:
-        seq, started = self.marks.running(0)
+    def _elapsed(self, given: Given, now: float) -> float:
+        seq, started = self.marks.running(given.job.slot)
         elapsed = now - started
         return elapsed if seq and 0 <= elapsed < A_YEAR else 0.0

@@ -35,7 +35,7 @@ class Parent:
         self.now = 1000.0
         self.id = 0
         for number in range(children):
-            slot, end = Slot.create(number, 100)
+            slot, end = Slot.create(number, 100, threads=self.feeder.settings.threads)
             slot.pid = 40_000 + number
             self.slots.append(slot)
             self.ends.append(end)
@@ -183,6 +183,31 @@ def test_blocking_tasks_run_in_threads_where_there_are_some(two: Parent, one: Pa
     assert [len(codes) for codes in two.codes()] == [4, 4]
     assert len(one.place(*one.tasks("wait", 3))) == 2, "with one thread they are like any plain task"
     assert one.slots[0].mode == "sync"
+
+
+def test_threads_have_the_next_tasks_at_hand(two: Parent) -> None:
+    """As many as its threads begin in 50 ms wait in a child, in the order of which it begins them."""
+    two.knows("wait", 0.01)
+    two.place(*two.tasks("wait", 8))
+    assert 20 <= two.room() <= 26, (
+        "13 each: the last of its four has 17.5 ms to go, and what is known comes near"
+    )
+    assert two.place(*two.tasks("wait", 60)) != []
+    assert [len(codes) for codes in two.codes()] == [17, 17]
+
+
+def test_what_waits_behind_long_tasks_in_threads_goes_to_a_child_that_idles(two: Parent) -> None:
+    two.knows("wait", 0.005)
+    busy, idle = two.slots
+    idle.retiring = True
+    assert two.place(*two.tasks("wait", 12)) == []
+    for job in range(4):
+        two.begin(busy, job)
+    idle.retiring = False
+    back: list[Claimed] = []
+    two.now += 2
+    two.feeder.share_back(two.slots, two.now, back.extend)
+    assert [task.id for task in back] == list(range(5, 13)), "in order, without those that run"
 
 
 def test_a_plain_task_gets_a_child_although_async_ones_keep_coming(one: Parent) -> None:

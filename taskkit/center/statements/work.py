@@ -105,6 +105,9 @@ UPDATE task_center {force_primary} SET
   lost_count = 0, cancel_requested_at = NULL, suspect = :suspect, token = NULL, spare = NULL, updated_at = {now}
 WHERE id IN :ids
 """
+AS_THOUGHT = """AND status = :running AND worker_id = :worker AND attempt = :attempt AND task_type <> 1
+  AND cancel_requested_at IS NULL AND granted_at IS NULL
+"""
 
 
 def write_ends(mysql: bool) -> Each:

@@ -30,9 +30,8 @@ class Fragile(Stack):
         assert time.monotonic() - begun < seconds
 
 
-@pytest.fixture(scope="module")
-def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
-    folder = tmp_path_factory.mktemp("fragile")
+@contextlib.contextmanager
+def installed(folder: Path) -> Iterator[Fragile]:
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(available(MariaDB))
         broker = stack.enter_context(available(Valkey))
@@ -42,6 +41,19 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
         found.database, found.broker = database, broker
         yield found
         assert [process.err.read_text() for process in home.processes] == ["", ""]
+
+
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+    with installed(tmp_path_factory.mktemp("fragile")) as found:
+        yield found
+
+
+@pytest.fixture
+def leaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+    """One of its own, for a test that ends it."""
+    with installed(tmp_path_factory.mktemp("leaving")) as found:
+        yield found
 
 
 def connections(pid: int, port: int) -> int:
@@ -59,10 +71,13 @@ def test_a_worker_with_four_children_has_three_connections_to_each_server(fragil
     home, worker = fragile.home, fragile.worker
     database, broker = fragile.database.port, fragile.broker.port
     ids = home.enqueue_many("about", [{}] * 300)
-    seen = []
-    while home.kit.center.read.counts()[Status.SUCCESS] < len(ids):
+    seen: list[tuple[int, int]] = []
+
+    def done() -> bool:
         seen.append((connections(worker.pid, database), connections(worker.pid, broker)))
-    home.wait_all(ids)
+        return all(s[0] is Status.SUCCESS for s in home.kit.center.read.statuses(ids).values())
+
+    wait_until(done, 60)
     assert max(sql for sql, _ in seen) <= 3, seen
     assert max(queue for _, queue in seen) <= 3, seen
     assert connections(worker.pid, database) >= 1
@@ -124,11 +139,11 @@ def test_sql_01_c_ends_are_held_while_sql_is_away_and_written_once(fragile: Frag
     fragile.works_within(10)
 
 
-def test_a_worker_can_be_stopped_while_the_broker_is_away(fragile: Fragile) -> None:
-    fragile.broker.kill()
+def test_a_worker_can_be_stopped_while_the_broker_is_away(leaving: Fragile) -> None:
+    leaving.broker.kill()
     wait_until(
-        lambda: any("pulling messages failed" in line["message"] for line in fragile.worker.lines()[-3:])
+        lambda: any("pulling messages failed" in line["message"] for line in leaving.worker.lines()[-3:])
     )
-    fragile.worker.signal(signal.SIGTERM)
-    assert fragile.worker.wait(7) == 0
-    assert fragile.scheduler.stop(5) == 0
+    leaving.worker.signal(signal.SIGTERM)
+    assert leaving.worker.wait(7) == 0
+    assert leaving.scheduler.stop(5) == 0

@@ -61,7 +61,7 @@ def run(
         logs.configure(settings, role="worker", worker=worker_id)
         stop = Stop()
         stop.listen()
-        nursery = NurseryLink(settings.app, settings.worker.threads, worker_id)
+        nursery = NurseryLink(settings.app, worker_id)
         stop.at_once = lambda: _end(nursery)
         stores = _stores(settings, nursery)
         serving = _queues(settings, queues, nursery)

@@ -50,10 +50,9 @@ log = logging.getLogger("taskkit.child")
 class Child:
     """One child process, from fork to exit."""
 
-    def __init__(self, kit: Taskkit, sock: socket.socket, marks: Marks, threads: int) -> None:
+    def __init__(self, kit: Taskkit, sock: socket.socket, marks: Marks) -> None:
         self.kit, self.sock, self.marks = kit, sock, marks
         self.max_result = kit.settings.max_result_bytes
-        self._threads = threads
         self._unpacker = frames.Unpacker()
         self._inbox: deque[Any] = deque()
         self._answers: deque[EnqueueAnswer] = deque()
@@ -65,7 +64,8 @@ class Child:
         self._async: dict[int, asyncio.Task[None]] = {}
         self._cancelled: dict[int, str] = {}
         self._pool: ThreadPoolExecutor | None = None
-        self._starting, self._waiting, self._threads_busy = threading.Lock(), deque[ChildJob](), 0
+        self._starting, self._waiting = threading.Lock(), deque[ChildJob]()
+        self._under_way, self._at_once = 0, 1
         kit.producer = PipeProducer(self, kit)
 
     def run(self) -> None:
@@ -75,6 +75,7 @@ class Child:
         while True:
             frame = self._next()
             if isinstance(frame, RunJobs):
+                self._at_once = frame.at_once
                 for job in frame.jobs:
                     self._start(job)
             elif isinstance(frame, Cancel):
@@ -137,27 +138,34 @@ class Child:
                 self._inbox.append(frame)
 
     def _start(self, job: ChildJob) -> None:
-        if job.mode == "thread":
+        if job.mode != "sync":
             self._waiting.append(job)
-            self._fill_threads()
+            self._begin_waiting()
             return
         started = monotonic()
-        if not self.marks.begin(job.seq, job.slot, started):
-            return
-        handler = self.kit.registry[job.code]
-        if job.mode == "async":
-            asyncio.run_coroutine_threadsafe(self._run_async(handler, job, started), self._event_loop())
-        else:
-            self._run_interruptibly(handler, job, started)
+        if self.marks.begin(job.seq, job.slot, started):
+            self._run_interruptibly(self.kit.registry[job.code], job, started)
 
-    def _fill_threads(self) -> None:
-        """Begin waiting jobs in their order while a thread is free; what waits can still be taken back."""
+    def _begin_waiting(self) -> None:
+        """Begin waiting jobs in their order while there is a place; what waits can still be taken back."""
         with self._starting:
-            while self._waiting and self._threads_busy < self._threads:
+            while self._waiting and self._under_way < self._at_once:
                 job, started = self._waiting.popleft(), monotonic()
-                if self.marks.begin(job.seq, job.slot, started):
-                    self._threads_busy += 1
-                    self._thread_pool().submit(self._run_plain, self.kit.registry[job.code], job, started)
+                if not self.marks.begin(job.seq, job.slot, started):
+                    continue
+                self._under_way += 1
+                handler = self.kit.registry[job.code]
+                if job.mode == "async":
+                    asyncio.run_coroutine_threadsafe(
+                        self._run_async(handler, job, started), self._event_loop()
+                    )
+                else:
+                    self._thread_pool().submit(self._run_plain, handler, job, started)
+
+    def _begin_next(self) -> None:
+        with self._starting:
+            self._under_way -= 1
+        self._begin_waiting()
 
     def _run_interruptibly(self, handler: Any, job: ChildJob, started: float) -> None:
         self._busy = True
@@ -172,11 +180,11 @@ class Child:
         self._end(job, started, ended)
 
     def _run_plain(self, handler: Any, job: ChildJob, started: float) -> None:
-        ended = perform(handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result)
-        self._end(job, started, ended)
-        with self._starting:
-            self._threads_busy -= 1
-        self._fill_threads()
+        try:
+            hooks, most = self.kit.registry.hooks, self.max_result
+            self._end(job, started, perform(handler, self._context(job), job.payload, hooks, most))
+        finally:
+            self._begin_next()
 
     async def _run_async(self, handler: Any, job: ChildJob, started: float) -> None:
         task = asyncio.current_task()
@@ -193,7 +201,10 @@ class Child:
         asked = self._cancelled.pop(job.seq, None)
         if asked is not None and ended.outcome is not Outcome.SUCCESS:
             ended = replace(ended, outcome=Outcome(asked))
-        self._end(job, started, ended)
+        try:
+            self._end(job, started, ended)
+        finally:
+            self._begin_next()
 
     def _end(self, job: ChildJob, started: float, ended: Ended) -> None:
         now = monotonic()
@@ -267,7 +278,7 @@ class Child:
 
     def _thread_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, "handlers")
+            self._pool = ThreadPoolExecutor(self._at_once, "handlers")
         return self._pool
 
 

@@ -23,7 +23,9 @@ class Feeder:
         self.settings, self.handlers = settings, handlers
         self.budget = settings.prefetch_ms / 1000
         self._usual: dict[str, float] = {}
-        self._mean = UNKNOWN_SECONDS
+        self.at_once = {"sync": 1, "async": settings.async_concurrency, "thread": settings.threads}
+        """How many jobs of each mode a child runs at a time."""
+        self._means = dict.fromkeys(self.at_once, UNKNOWN_SECONDS)
         self._draining = False
 
     def learn(self, code: str, seconds: float) -> None:
@@ -31,8 +33,8 @@ class Feeder:
         seconds = max(seconds, SHORTEST)
         usual = self._usual.get(code)
         self._usual[code] = seconds if usual is None else usual + LEARNING * (seconds - usual)
-        if self._mode(code) != "async":
-            self._mean += LEARNING * (seconds - self._mean)
+        mode = self._mode(code)
+        self._means[mode] += LEARNING * (seconds - self._means[mode])
 
     def usual(self, code: str) -> float:
         """Seconds that a task of this code usually takes."""
@@ -58,16 +60,16 @@ class Feeder:
         """How many more it would begin at once."""
         if slot.mode in {"async", "thread"}:
             # doubled step by step: what comes may be of another mode, and would wait here for its own children
-            return min(self._at_once(slot.mode) - len(slot.jobs), max(1, len(slot.jobs)))
+            return min(self.at_once[slot.mode] - len(slot.jobs), max(1, len(slot.jobs)))
         return 0 if slot.jobs else 1
 
     def _ahead(self, slot: Slot, now: float) -> int:
         """How many more it would begin within the budget."""
         spare = self.budget - slot.load(now)
-        if slot.mode == "async" or spare <= 0:
+        if spare <= 0:
             return 0
-        more = int(spare * slot.lanes / self._mean)
-        return min(more, len(slot.places)) if slot.mode == "thread" else more
+        more = int(spare * slot.lanes / self._means[slot.mode or "sync"])
+        return more if slot.mode in {"", "sync"} else min(more, len(slot.places))
 
     def place(self, tasks: Sequence[Claimed], slots: Sequence[Slot], now: float) -> list[Claimed]:
         """Give tasks to children, in order; returns those for which there is no place now.
@@ -136,7 +138,7 @@ class Feeder:
         if not any(slot.idle for slot in slots):
             return
         for slot in slots:
-            if slot.mode != "async" and len(slot.jobs) > slot.lanes and slot.load(now) > 2 * self.budget:
+            if len(slot.jobs) > slot.lanes and slot.load(now) > 2 * self.budget:
                 put_first(given.task for given in slot.take_back())
 
     def _choose(self, mode: str, free: Sequence[Slot], loads: Mapping[int, float]) -> Slot | None:
@@ -145,14 +147,12 @@ class Feeder:
         if mode == "sync":
             return self._least_busy(free, loads)
         alike = [s for s in free if s.mode == mode]
-        if at_once := [s for s in alike if len(s.jobs) < self._at_once(mode)]:
+        if at_once := [s for s in alike if len(s.jobs) < self.at_once[mode]]:
             return min(at_once, key=lambda s: len(s.jobs))
         if idle := next((s for s in free if not s.jobs), None):
             return idle
-        if mode == "thread":
-            soon = [s for s in alike if s.places and loads[s.number] < self.budget]
-            return min(soon, key=lambda s: loads[s.number], default=None)
-        return None
+        soon = [s for s in alike if s.places and loads[s.number] < self.budget]
+        return min(soon, key=lambda s: loads[s.number], default=None)
 
     def _least_busy(self, free: Sequence[Slot], loads: Mapping[int, float]) -> Slot | None:
         """The child with the least to do of those that run one job after another; called for every task."""
@@ -171,9 +171,6 @@ class Feeder:
         others = [slot for slot in free if slot.mode != mode]
         if others and (len(free) - len(others)) * len(modes) < len(free):
             free.remove(min(others, key=lambda s: (loads[s.number], len(s.jobs))))
-
-    def _at_once(self, mode: str) -> int:
-        return self.settings.async_concurrency if mode == "async" else self.settings.threads
 
 
 def _is_patient(task: Claimed) -> bool:

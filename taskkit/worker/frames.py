@@ -30,9 +30,10 @@ class ChildJob(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RunJobs(msgspec.Struct, array_like=True, frozen=True, tag="run"):
-    """Parent to child: run these, in order."""
+    """Parent to child: begin these in their order, so many at once if they are not ``sync``."""
 
     jobs: list[ChildJob]
+    at_once: int = 1
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, tag="cancel"):

@@ -198,10 +198,10 @@ class Hub:
         due = [at for at in self._births if at <= now]
         self._births = [at for at in self._births if at > now]
         for _ in due:
-            threads = self.settings.threads
-            places = max(self.settings.async_concurrency, threads + self.settings.max_prefetch)
+            at_once = self.feeder.at_once
+            places = max(at_once.values()) + self.settings.max_prefetch
             mark = mark_of(self.nursery.worker_id, self._next_number)
-            slot, channel = Slot.create(self._next_number, places, mark, threads)
+            slot, channel = Slot.create(self._next_number, places, mark, at_once)
             self._next_number += 1
             self.slots[slot.number] = slot
             self.nursery.spawn(slot.number, channel, slot.marks.fd, slot.stacks.fd)

@@ -36,8 +36,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 class Nursery:
     """Forks and reaps the children of one worker."""
 
-    def __init__(self, sock: socket.socket, kit: Taskkit, threads: int, worker_id: str) -> None:
-        self.sock, self.kit, self.threads, self.worker_id = sock, kit, threads, worker_id
+    def __init__(self, sock: socket.socket, kit: Taskkit, worker_id: str) -> None:
+        self.sock, self.kit, self.worker_id = sock, kit, worker_id
         self.children: dict[int, int] = {}
         self._unpacker = frames.Unpacker()
         self._descriptors: list[int] = []
@@ -113,7 +113,7 @@ class Nursery:
             sock = socket.socket(fileno=channel)
             sock.setblocking(True)
             gc.enable()
-            Child(self.kit, sock, Marks(marks), self.threads).run()
+            Child(self.kit, sock, Marks(marks)).run()
             code = 0
         except BaseException:  # noqa: BLE001 - the only way out of a child is _exit
             sys.excepthook(*sys.exc_info())
@@ -187,8 +187,7 @@ def _prctl(option: int, value: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Load the application, greet the parent, and serve it."""
-    descriptor, stacks, app, threads = *map(int, arguments[:2]), arguments[2] or None, int(arguments[3])
-    worker_id = arguments[4]
+    descriptor, stacks, app, worker_id = *map(int, arguments[:2]), arguments[2] or None, arguments[3]
     answer_into(stacks)
     os.set_inheritable(descriptor, False)
     os.set_inheritable(stacks, False)
@@ -208,7 +207,7 @@ def main(arguments: list[str]) -> None:
     gc.collect()
     gc.freeze()
     _prctl(PR_SET_PDEATHSIG, 0)  # from here on the closed socket says it, and the children's groups end first
-    Nursery(sock, kit, threads, worker_id).run()
+    Nursery(sock, kit, worker_id).run()
 
 
 if __name__ == "__main__":

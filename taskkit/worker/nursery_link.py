@@ -21,8 +21,8 @@ LOADING_PATIENCE = 120.0
 class NurseryLink:
     """A running nursery; ``hello`` says what the application has."""
 
-    def __init__(self, app: str | None, threads: int, worker_id: str) -> None:
-        self.app, self.threads, self.worker_id = app, threads, worker_id
+    def __init__(self, app: str | None, worker_id: str) -> None:
+        self.app, self.worker_id = app, worker_id
         self.stacks = StackFile()
         self.loading = False
         self.hello = self._start()
@@ -31,7 +31,7 @@ class NurseryLink:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "taskkit.worker.nursery"]
         handed = [theirs.fileno(), self.stacks.fd]
-        arguments = [*map(str, handed), self.app or "", str(self.threads), self.worker_id]
+        arguments = [*map(str, handed), self.app or "", self.worker_id]
         self.process = subprocess.Popen(
             command + arguments, pass_fds=handed, start_new_session=True, stdin=subprocess.DEVNULL
         )

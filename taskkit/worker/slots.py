@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -18,6 +19,7 @@ from taskkit.worker.marks import Marks
 from taskkit.worker.stacks import StackFile
 
 A_YEAR = 366 * 86_400
+NONE_AT_ONCE: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Given:
 class Slot:
     """A child: its socket, its marks, its jobs. ``mode`` is that of its jobs while it has any.
 
-    Of the mode ``thread`` it runs ``threads`` jobs at a time, in the order in which they were given; the others wait.
+    Of a mode it runs ``at_once`` jobs at a time, in the order in which they were given; the others wait in it.
     ``deaf_at`` is when its end of the socket closed, ``cause`` why it is killed if that is no fault of its jobs' time.
     """
 
@@ -53,7 +55,7 @@ class Slot:
     marks: Marks
     stacks: StackFile
     born: float
-    threads: int = 1
+    at_once: Mapping[str, int] = field(default_factory=dict)
     pid: int | None = None
     mode: str = ""
     jobs: dict[int, Given] = field(default_factory=dict)
@@ -73,12 +75,14 @@ class Slot:
     cause: str | None = None
 
     @classmethod
-    def create(cls, number: int, places: int, mark: str = "", threads: int = 1) -> tuple[Slot, int]:
+    def create(
+        cls, number: int, places: int, mark: str = "", at_once: Mapping[str, int] = NONE_AT_ONCE
+    ) -> tuple[Slot, int]:
         """A slot and the descriptor of the child's end of its socket; its memory bears the child's ``mark``."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         marks, stacks = Marks.create(places, mark), StackFile()
-        slot = cls(number, ours, marks, stacks, monotonic(), threads, places=deque(range(places)))
+        slot = cls(number, ours, marks, stacks, monotonic(), at_once, places=deque(range(places)))
         return slot, theirs.detach()
 
     @property
@@ -101,8 +105,8 @@ class Slot:
 
     @property
     def lanes(self) -> int:
-        """How many of its jobs run at a time, when they are not async."""
-        return self.threads if self.mode == "thread" else 1
+        """How many of its jobs run at a time."""
+        return self.at_once.get(self.mode, 1)
 
     def prepare(self, task: Claimed, mode: str, estimate: float) -> ChildJob:
         """Note a task as given; the job goes out with :meth:`give`."""
@@ -128,7 +132,7 @@ class Slot:
 
     def give(self, jobs: list[ChildJob]) -> None:
         """Send jobs that were prepared."""
-        self.post(RunJobs(jobs))
+        self.post(RunJobs(jobs, self.lanes))
 
     def post(self, frame: msgspec.Struct) -> None:
         """Queue a frame for the child and send what its socket takes now."""
@@ -184,19 +188,17 @@ class Slot:
                 return []
             if seq in self.jobs:
                 return [self.jobs[seq]]
-        if self.mode == "thread":
-            begun = self.marks.begun()
-            return list(takewhile(lambda given: given.job.seq <= begun, self.jobs.values()))
-        return list(self.jobs.values())
+        if self.mode == "sync":
+            return list(self.jobs.values())
+        begun = self.marks.begun()
+        return list(takewhile(lambda given: given.job.seq <= begun, self.jobs.values()))
 
     def has_begun(self, given: Given) -> bool:
         """Whether the handler of this job may have had an effect."""
         return given.job.seq <= self.marks.begun()
 
     def take_back(self) -> list[Given]:
-        """Take back all jobs that have not begun; those of an async child begin as they come."""
-        if self.mode not in {"sync", "thread"}:
-            return []
+        """Take back all jobs that have not begun."""
         begun = self.marks.revoke(self.next_seq - 1)
         back = [self.jobs[seq] for seq in sorted(self.jobs) if seq > begun]
         for given in back:

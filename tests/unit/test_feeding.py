@@ -35,7 +35,7 @@ class Parent:
         self.now = 1000.0
         self.id = 0
         for number in range(children):
-            slot, end = Slot.create(number, 100, threads=self.feeder.settings.threads)
+            slot, end = Slot.create(number, 200, at_once=self.feeder.at_once)
             slot.pid = 40_000 + number
             self.slots.append(slot)
             self.ends.append(end)
@@ -194,6 +194,14 @@ def test_threads_have_the_next_tasks_at_hand(two: Parent) -> None:
     )
     assert two.place(*two.tasks("wait", 60)) != []
     assert [len(codes) for codes in two.codes()] == [17, 17]
+
+
+def test_async_tasks_that_take_nothing_are_not_starved(one: Parent) -> None:
+    one.knows("fetch", 1e-4)
+    one.place(*one.tasks("fetch", 100))
+    assert one.room() == 100, "as many as there are places for; they would begin within 50 ms"
+    assert one.place(*one.tasks("fetch", 150)) != []
+    assert [len(codes) for codes in one.codes()] == [200]
 
 
 def test_what_waits_behind_long_tasks_in_threads_goes_to_a_child_that_idles(two: Parent) -> None:

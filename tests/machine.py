@@ -42,9 +42,12 @@ def account(name: str) -> dict[str, Any]:
 
 
 def free_port() -> int:
-    """A free port below the ephemeral range, so that no client takes it while its server is down."""
+    """A free port below the ephemeral range, so that no client takes it while its server is down.
+
+    Not of the generator that a test run may seed: its processes would all find the same ports at the same time.
+    """
     while True:
-        port = random.randrange(20000, 32000)
+        port = random.SystemRandom().randrange(20000, 32000)
         with contextlib.suppress(OSError), socket.socket() as sock:
             sock.bind(("127.0.0.1", port))
             return port

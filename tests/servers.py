@@ -47,7 +47,7 @@ class Server:
     def __init__(self, **options: object) -> None:
         self.options = options
         self.folder = Path(tempfile.mkdtemp(prefix=f"taskkit-{self.name}-"))
-        self.log = self.folder / "server.log"
+        self.log, self.socket = self.folder / "server.log", self.folder / "s.sock"
         self.port = free_port()
         self.owner: dict[str, Any] = {}
         self.process: subprocess.Popen[bytes] | None = None
@@ -85,6 +85,7 @@ class Server:
 
     def _start(self) -> Self:
         if not self.running:
+            self.socket.unlink(missing_ok=True)
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
                     [*ending_with_parent(), *self.command()],
@@ -99,9 +100,12 @@ class Server:
         return self
 
     def wait_ready(self) -> None:
-        """Wait until the server answers; raise with the end of its log when it ends instead."""
+        """Wait until the server answers; raise with the end of its log when it ends instead.
+
+        Its own socket is made last; before, somebody else may answer at the port.
+        """
         deadline = time.monotonic() + READY_S
-        while not self.answers():
+        while not (self.socket.exists() and self.answers()):
             if not self.running or time.monotonic() > deadline:
                 tail = self.log.read_text(errors="replace")[-2000:]
                 self.kill()
@@ -168,7 +172,6 @@ class MariaDB(Server):
         self.program = find_program("mariadbd", "mysqld")
         self.installer = find_program("mariadb-install-db", "mysql_install_db")
         super().__init__(**options)
-        self.socket = self.folder / "s.sock"
         self.owner = account("mysql")
         self.folder.chmod(0o755)
         if self.owner:
@@ -274,7 +277,6 @@ class Valkey(Server):
     def __init__(self, **options: object) -> None:
         self.program = find_valkey()
         super().__init__(**options)
-        self.socket = self.folder / "v.sock"
 
     @property
     def url(self) -> str:

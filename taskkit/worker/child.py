@@ -11,23 +11,19 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from types import FrameType
 from typing import Any
 
 import msgspec
 
-from taskkit import errors
 from taskkit.clock import monotonic, parse_instant, utc_now
 from taskkit.context import RunContext
-from taskkit.errors import Interrupted, StoreError, TaskkitError
+from taskkit.errors import Interrupted
 from taskkit.kit import Taskkit
-from taskkit.model import NewTask
-from taskkit.producer import Producer
 from taskkit.states import Outcome
 from taskkit.texts import encodable
 from taskkit.worker import frames
@@ -35,7 +31,6 @@ from taskkit.worker.frames import (
     Cancel,
     ChildJob,
     Done,
-    Enqueue,
     EnqueueAnswer,
     ExitWhenIdle,
     Progress,
@@ -43,6 +38,7 @@ from taskkit.worker.frames import (
 )
 from taskkit.worker.marks import Marks
 from taskkit.worker.perform import Ended, perform, perform_async
+from taskkit.worker.pipe_producer import PipeProducer
 
 log = logging.getLogger("taskkit.child")
 
@@ -66,7 +62,7 @@ class Child:
         self._pool: ThreadPoolExecutor | None = None
         self._starting, self._waiting = threading.Lock(), deque[ChildJob]()
         self._under_way, self._at_once = 0, 1
-        kit.producer = PipeProducer(self, kit)
+        kit.producer = PipeProducer(kit, self.ask)
 
     def run(self) -> None:
         """Serve until the parent says so or is gone."""
@@ -280,40 +276,3 @@ class Child:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._at_once, "handlers")
         return self._pool
-
-
-class PipeProducer(Producer):
-    """The producer inside a child: validates here, and lets the parent write."""
-
-    def __init__(self, child: Child, kit: Taskkit) -> None:
-        settings = kit.settings
-        super().__init__(
-            lambda: kit.center,
-            lambda: None,
-            kit.registry,
-            default_zone=settings.timezone,
-            default_queue=settings.default_queue,
-            max_payload_bytes=settings.max_payload_bytes,
-        )
-        self._child = child
-
-    def _write(self, tasks: Sequence[NewTask], connection: Any) -> list[int]:
-        if connection is not None or os.getpid() != self._child.pid:  # a process that the handler forked
-            return super()._write(tasks, connection)
-        answer = self._child.ask(Enqueue([msgspec.msgpack.encode(task) for task in tasks]))
-        if answer.error is not None:
-            raise _error(*answer.error)
-        return answer.ids
-
-    def _now(self) -> datetime:
-        return utc_now()
-
-
-def _error(name: str, field: str, message: str) -> TaskkitError:
-    """The parent's error, as the class it was there where that is one of ours."""
-    kind = getattr(errors, name, StoreError)
-    if isinstance(kind, type) and issubclass(kind, errors.InputError):
-        return kind(field, message)
-    with contextlib.suppress(TypeError):
-        return kind(message)  # type: ignore[no-any-return]
-    return StoreError(message)

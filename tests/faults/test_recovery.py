@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from taskkit import Settings
-from taskkit.model import ListName
+from taskkit.model import ListName, NewTask
 from taskkit.states import Status
 from tests.conftest import DATABASES, EXTERNAL_DATABASE
 from tests.processes import Installation, Process, alive, on_servers
@@ -163,7 +163,7 @@ def test_guarantee_1_a_broker_that_goes_away_loses_nothing(
 def test_guarantee_1_redis_01_a_a_scheduler_killed_between_claim_and_push_loses_nothing(
     home: Installation,
 ) -> None:
-    ids = home.enqueue_many("echo", [{"value": n} for n in range(100)])
+    ids = home.kit.center.intake.insert([NewTask("echo", "{}", "echo")] * 100)
     batch = home.kit.center.dispatch.claim(ids)
     assert len(batch.won) == 100  # and never pushed: its process ended here
     home.scheduler()

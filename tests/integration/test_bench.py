@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench import flatness, latency, loading, throughput
+from bench import flatness, latency, loading, stages, throughput
 from bench.peers.worklib import Records
 from bench.report import parser
 from bench.stack import Ground
@@ -41,3 +41,12 @@ def test_scans_find_whole_batches_in_a_full_and_in_an_empty_task_center(
         assert empty.query("SELECT COUNT(*) FROM task_center WHERE status = 1") == [(1000,)]
     assert report.median("full", "claim") > 0
     assert report.median("ratio", "scan") > 0
+
+
+def test_the_stages_of_a_task_together_bring_it_to_its_end(mariadb: MariaDB, valkey: Valkey) -> None:
+    ground = Ground("mariadb", mariadb, valkey, mariadb.url)
+    with ground.installation(short_way=False) as one:
+        found = dict(stages.measure(one, 200, 50))
+        assert one.query("SELECT COUNT(*) FROM task_run WHERE outcome = 'success'") == [(200,)]
+    assert list(found) == list(stages.STAGES)
+    assert all(costs["wall"] > 0 for costs in found.values())

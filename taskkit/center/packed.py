@@ -68,8 +68,8 @@ def write_rows(
     """Run a statement that carries the values of many rows: whole numbers, floats, texts and None."""
     if database.sqlite:
         return write_marked(connection, database.dialect, each, rows)
-    literal = _Literals(connection.connection.driver_connection.escape)  # type: ignore[union-attr]
-    text = database.dialect.render(each.head) + each.body([literal(v) for v in row] for row in rows)
+    literals = _Literals(connection.connection.driver_connection.escape)  # type: ignore[union-attr]
+    text = database.dialect.render(each.head) + each.body([literals[value] for value in row] for row in rows)
     text += database.dialect.render(each.tail)
     return connection.exec_driver_sql(text, execution_options=WITHOUT_PARAMETERS)
 
@@ -82,24 +82,16 @@ def write_marked(
     return connection.exec_driver_sql(text, tuple(value for row in rows for value in row))
 
 
-class _Literals:
-    """Values as they stand in a statement; the same text is quoted once."""
+class _Literals(dict[object, str]):
+    """Values as they stand in a statement; each is quoted once. One and 1.0 are the same number to SQL as well."""
 
     def __init__(self, escape: Callable[[object], str]) -> None:
+        super().__init__({None: "NULL"})
         self._escape = escape
-        self._known: dict[str, str] = {}
 
-    def __call__(self, value: object) -> str:
-        if value is None:
-            return "NULL"
-        if type(value) is int:
-            return str(value)
-        if isinstance(value, str):
-            known = self._known.get(value)
-            if known is None:
-                known = self._known[value] = self._escape(value)
-            return known
-        return self._escape(value)
+    def __missing__(self, value: object) -> str:
+        text = self[value] = str(value) if type(value) is int else self._escape(value)
+        return text
 
 
 @cache

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from tests.servers import MariaDB, Server, Valkey, available, fresh_database
 
@@ -23,6 +24,8 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # started in the background: our programs would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
 S = TypeVar("S", bound=Server)
 
 

@@ -29,7 +29,8 @@ class Sentinel(Valkey):
         super().__init__()
         self.conf = self.folder / "sentinel.conf"
         self.conf.write_text(
-            f"port {self.port}\nbind 127.0.0.1\ndir {self.folder}\nsentinel monitor main 127.0.0.1 {master_port} 1\n"
+            f"port {self.port}\nbind 127.0.0.1\nunixsocket {self.socket}\ndir {self.folder}\n"
+            f"sentinel monitor main 127.0.0.1 {master_port} 1\n"
         )
 
     def command(self) -> list[str]:

@@ -313,10 +313,11 @@ def redis_kit(redis_url: str, key_prefix: str, tmp_path: Path) -> Iterator[Taskk
 
 
 def stored(kit: Taskkit) -> dict[str, tuple[str, int]]:
-    """The keys with their values and the milliseconds they still have."""
+    """Our keys with their values and the milliseconds they still have; the server has others' as well."""
+    own = f"{kit.settings.key_prefix}*"
     with redis.Redis.from_url(str(kit.settings.redis_url)) as client:
         return {
-            key.decode(): ((client.get(key) or b"").decode(), client.pttl(key)) for key in client.keys("*")
+            key.decode(): ((client.get(key) or b"").decode(), client.pttl(key)) for key in client.keys(own)
         }
 
 

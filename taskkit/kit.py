@@ -198,7 +198,8 @@ class Taskkit(Locking):
         if not self.settings.short_way:
             return None
         windows = self.settings.scheduler
-        return ShortWay(lambda: self.center, lambda: self.queue, windows.window, windows.queue_window)
+        doors = (lambda: self.center, lambda: self.queue, self._leave_broker_alone)
+        return ShortWay(*doors, windows.window, windows.queue_window)
 
     def _lock_desk(self) -> FenceDesk:
         return self.center.locks
@@ -259,5 +260,8 @@ class Taskkit(Locking):
             if queue is not None:
                 queue.ring()
         except BrokerUnavailable as error:
-            self._silent_until = time.monotonic() + RING_PAUSE
+            self._leave_broker_alone()
             log.debug("the scheduler was not woken, it will look by itself: %s", error)
+
+    def _leave_broker_alone(self) -> None:
+        self._silent_until = time.monotonic() + RING_PAUSE

@@ -40,16 +40,20 @@ class ListRoom:
 
 
 class ShortWay:
-    """Writes and pushes tasks of one producer; says None where the long way by a scheduler is right."""
+    """Writes and pushes tasks of one producer; says None where the long way by a scheduler is right.
+
+    ``silent`` is told when the broker did not answer, which costs seconds: nothing else shall wait for it as well.
+    """
 
     def __init__(
         self,
         center: Callable[[], TaskCenter],
         queue: Callable[[], Queue | None],
+        silent: Callable[[], None],
         window: int,
         queue_window: int,
     ) -> None:
-        self._center, self._queue = center, queue
+        self._center, self._queue, self._silent = center, queue, silent
         self._window, self._queue_window = window, queue_window
         self._sights: dict[ListName, ListRoom] = {}
         self._shut_until = 0.0
@@ -64,6 +68,7 @@ class ShortWay:
             open_for_all = all(self._open(name, count) for name, count in wanted.items())
         except BrokerUnavailable as error:
             self._shut(str(error))
+            self._silent()
             return None
         if not open_for_all or self._clock is None:
             return None
@@ -111,6 +116,7 @@ class ShortWay:
             failed = self._ring(lists)
         except BrokerUnavailable as error:
             self._shut(str(error))
+            self._silent()
             return
         for name, trouble in failed.items():
             self._shut(str(trouble))

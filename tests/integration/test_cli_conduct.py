@@ -53,8 +53,10 @@ def test_the_promised_commands_are_there() -> None:
         "doctor",
         "drill",
         "prune",
+        "limits set",
+        "limits remove",
     }
-    assert names == tasks | single | {"tasks", "cron", "db", "completion"}
+    assert names == tasks | single | {"tasks", "cron", "db", "limits", "completion"}
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

@@ -44,7 +44,7 @@ def broker() -> Moody:
 
 @pytest.fixture
 def short(center: TaskCenter, broker: Moody) -> Iterator[ShortWay]:
-    yield ShortWay(lambda: center, lambda: broker, window=80, queue_window=160)
+    yield ShortWay(lambda: center, lambda: broker, lambda: None, window=80, queue_window=160)
 
 
 @pytest.fixture
@@ -140,4 +140,4 @@ def test_a_broker_that_is_away_costs_one_try_and_nothing_is_written(
 
 
 def test_without_a_broker_all_go_the_long_way(center: TaskCenter) -> None:
-    assert ShortWay(lambda: center, lambda: None, 80, 160).write([new()]) is None
+    assert ShortWay(lambda: center, lambda: None, lambda: None, 80, 160).write([new()]) is None

@@ -71,9 +71,7 @@ class Child:
         while True:
             frame = self._next()
             if isinstance(frame, RunJobs):
-                self._at_once = frame.at_once
-                for job in frame.jobs:
-                    self._start(job)
+                self._run_jobs(frame)
             elif isinstance(frame, Cancel):
                 self._cancel(frame)
             elif isinstance(frame, ExitWhenIdle):
@@ -133,35 +131,42 @@ class Child:
             else:
                 self._inbox.append(frame)
 
-    def _start(self, job: ChildJob) -> None:
-        if job.mode != "sync":
-            self._waiting.append(job)
-            self._begin_waiting()
-            return
-        started = monotonic()
-        if self.marks.begin(job.seq, job.slot, started):
-            self._run_interruptibly(self.kit.registry[job.code], job, started)
+    def _run_jobs(self, frame: RunJobs) -> None:
+        """Run plain jobs here, one after another; others begin in their order as places free, if not taken back."""
+        self._at_once = frame.at_once
+        for job in frame.jobs:
+            if job.mode == "sync":
+                started = monotonic()
+                if self.marks.begin(job.seq, job.slot, started):
+                    self._run_interruptibly(self.kit.registry[job.code], job, started)
+            else:
+                self._waiting.append(job)
+        if frame.jobs[0].mode == "async":
+            self._event_loop().call_soon_threadsafe(self._begin_in_loop)
+        else:
+            self._begin_in_threads()
 
-    def _begin_waiting(self) -> None:
-        """Begin waiting jobs in their order while there is a place; what waits can still be taken back."""
+    def _next_to_begin(self) -> tuple[ChildJob, float] | None:
+        """The next job that waits, marked as begun; None when there is none, or no place."""
         with self._starting:
             while self._waiting and self._under_way < self._at_once:
                 job, started = self._waiting.popleft(), monotonic()
-                if not self.marks.begin(job.seq, job.slot, started):
-                    continue
-                self._under_way += 1
-                handler = self.kit.registry[job.code]
-                if job.mode == "async":
-                    asyncio.run_coroutine_threadsafe(
-                        self._run_async(handler, job, started), self._event_loop()
-                    )
-                else:
-                    self._thread_pool().submit(self._run_plain, handler, job, started)
+                if self.marks.begin(job.seq, job.slot, started):
+                    self._under_way += 1
+                    return job, started
+        return None
 
-    def _begin_next(self) -> None:
+    def _begin_in_threads(self) -> None:
+        while (found := self._next_to_begin()) is not None:
+            self._thread_pool().submit(self._run_plain, *found)
+
+    def _begin_in_loop(self) -> None:
+        while (found := self._next_to_begin()) is not None:
+            self._async[found[0].seq] = self._event_loop().create_task(self._run_async(*found))
+
+    def _free_place(self) -> None:
         with self._starting:
             self._under_way -= 1
-        self._begin_waiting()
 
     def _run_interruptibly(self, handler: Any, job: ChildJob, started: float) -> None:
         self._busy = True
@@ -175,21 +180,19 @@ class Child:
             self._busy = False
         self._end(job, started, ended)
 
-    def _run_plain(self, handler: Any, job: ChildJob, started: float) -> None:
+    def _run_plain(self, job: ChildJob, started: float) -> None:
+        handler, hooks = self.kit.registry[job.code], self.kit.registry.hooks
         try:
-            hooks, most = self.kit.registry.hooks, self.max_result
-            self._end(job, started, perform(handler, self._context(job), job.payload, hooks, most))
+            ended = perform(handler, self._context(job), job.payload, hooks, self.max_result)
+            self._end(job, started, ended)
         finally:
-            self._begin_next()
+            self._free_place()
+            self._begin_in_threads()
 
-    async def _run_async(self, handler: Any, job: ChildJob, started: float) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._async[job.seq] = task
+    async def _run_async(self, job: ChildJob, started: float) -> None:
+        handler, hooks = self.kit.registry[job.code], self.kit.registry.hooks
         try:
-            ended = await perform_async(
-                handler, self._context(job), job.payload, self.kit.registry.hooks, self.max_result
-            )
+            ended = await perform_async(handler, self._context(job), job.payload, hooks, self.max_result)
         except asyncio.CancelledError:
             ended = Ended(Outcome.FAILED, error="CancelledError: the async handler was cancelled")
         finally:
@@ -200,7 +203,8 @@ class Child:
         try:
             self._end(job, started, ended)
         finally:
-            self._begin_next()
+            self._free_place()
+            self._begin_in_loop()
 
     def _end(self, job: ChildJob, started: float, ended: Ended) -> None:
         now = monotonic()

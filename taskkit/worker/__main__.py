@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from taskkit import logs
-from taskkit.doors import embedded_tickers, join_queue, open_center, run_and_close
+from taskkit.doors import embedded_tickers, join_queue, open_center, order_of, run_and_close
 from taskkit.errors import TaskkitError
 from taskkit.identity import new_identity
 from taskkit.names import check_name
@@ -66,7 +66,8 @@ def run(
         stores = _stores(settings, nursery)
         serving = _queues(settings, queues, nursery)
         center = open_center(stores, pool_size=2, overflow=0, upgrade=True)
-        queue = join_queue(stores, center)
+        order = order_of(stores)
+        queue = join_queue(stores, center, order)
     except TaskkitError as error:
         return exit_with(error)
     if settings.app is None:
@@ -75,7 +76,7 @@ def run(
             file=sys.stderr,
         )
     extra = embedded_tickers(stores, stop)
-    process = WorkerProcess(worker_id, settings.worker, center, queue, nursery, serving, stop, *extra)
+    process = WorkerProcess(worker_id, settings.worker, center, queue, order, nursery, serving, stop, *extra)
     return run_and_close(process.run, queue, center)
 
 

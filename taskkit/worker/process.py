@@ -13,7 +13,7 @@ from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic
 from taskkit.errors import BrokerUnavailable, StoreError
-from taskkit.queues import Queue
+from taskkit.queues import Order, Queue
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Worker
 from taskkit.worker.groups import reap_adopted
@@ -21,6 +21,7 @@ from taskkit.worker.holding import Holding
 from taskkit.worker.hub import Hub
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
+from taskkit.worker.portions import Portions
 from taskkit.worker.puller import Puller
 from taskkit.worker.stuck import StuckExit
 from taskkit.worker.tally import Tally
@@ -44,6 +45,7 @@ class WorkerProcess:
         settings: Worker,
         center: TaskCenter,
         queue: Queue,
+        order: Order,
         nursery: NurseryLink,
         queues: Sequence[str],
         stop: Stop,
@@ -56,6 +58,7 @@ class WorkerProcess:
         desk = center.worker_desk(worker_id)
         self.heart = center.apart(HEART_SECONDS)
         self.desk = self.heart.worker_desk(worker_id)
+        self.portions = Portions(self.heart, worker_id, self.queues, order, settings.heartbeat_s)
         judge = Judge({info.code: info for info in nursery.hello.handlers})
         self.writer = Writer(center, desk, self._ring, self.tally)
         self.pool = Pool(self._wake)
@@ -83,6 +86,7 @@ class WorkerProcess:
     def run(self) -> None:
         """Work until the stop; the worker's row is committed before the first message is taken."""
         self.center.nodes.enter_worker(self._beat())
+        self.portions.look()
         log.info("worker %s serves %s", self.id, ", ".join(self.queues))
         self.hub.open()
         self.writer.start()
@@ -110,6 +114,8 @@ class WorkerProcess:
         with self.beating("looking what limits are set"):
             self.heart.limits.refresh()
             self.center.limits.use(self.heart.limits)
+        with self.beating("looking how queues are split"):
+            self.portions.look()
         with self.beating("comparing with SQL what this worker holds"):
             self.holding.look_if_due()
         return max(0.0, min(CANCEL_LOOK, self._beat_at - monotonic()))

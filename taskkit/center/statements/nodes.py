@@ -30,6 +30,12 @@ SELECT worker_id, host, pid, queues, processes, started_at, heartbeat_at, {age(h
 FROM task_worker WHERE stopped_at IS NULL ORDER BY host, pid
 """
 
+# Those that live as far as one can see, by what they serve.
+SERVING = """
+SELECT worker_id, queues FROM task_worker
+WHERE stopped_at IS NULL AND heartbeat_at > {after(-:age)} AND (lost_at IS NULL OR lost_at < heartbeat_at)
+"""
+
 SCHEDULER_IN = """
 INSERT INTO task_scheduler (scheduler_id, host, pid, started_at, heartbeat_at)
 VALUES (:scheduler_id, :host, :pid, {now}, {now})

@@ -112,16 +112,21 @@ def portion(split: Split, place: int, workers: int) -> Portion:
     return Portion(own, split.shards, max(split.shards, split.lists))
 
 
+def crowd(queue: str, worker: str, serving: Mapping[str, str]) -> list[str]:
+    """Who serves a queue besides this worker, and the worker itself; ``serving`` has the queues of each, comma separated."""
+    return sorted({worker, *(one for one, served in serving.items() if queue in served.split(","))})
+
+
 def portions(
     book: ShardBook, queues: Iterable[str], worker: str, serving: Mapping[str, str]
 ) -> dict[str, Portion]:
-    """What one of the workers prefers; ``serving`` has the queues, comma separated, of all that live, by their ids."""
+    """What one of the workers prefers, of its queues that are split."""
     found = {}
     for queue in queues:
         split = book.of(queue)
         if split != WHOLE:
-            crowd = sorted({worker, *(one for one, served in serving.items() if queue in served.split(","))})
-            found[queue] = portion(split, crowd.index(worker), len(crowd))
+            others = crowd(queue, worker, serving)
+            found[queue] = portion(split, others.index(worker), len(others))
     return found
 
 

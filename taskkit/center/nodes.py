@@ -45,6 +45,8 @@ class NodeDesk:
             "pid": beat.pid,
             "serves": beat.queues,
             "processes": beat.processes,
+            "min_processes": beat.min_processes,
+            "max_processes": beat.max_processes,
         }
         self._write(sql.WORKER_IN, parameters)
 

@@ -26,6 +26,9 @@ from taskkit.worker.process import WorkerProcess
     "--queue", "queues", help="Queues to serve, comma separated (default: all of the app's handlers)."
 )
 @click.option("--processes", type=int, help="How many children run handlers (default: the number of CPUs).")
+@click.option(
+    "--max-processes", type=int, help="Let their number grow to so many with the backlog, and shrink again."
+)
 @click.option("--grace", type=float, help="Seconds that running tasks get when the worker is stopped (5).")
 @click.option("--config", type=click.Path(path_type=Path), help="A taskkit.toml (default: ./taskkit.toml).")
 @click.option("--home", type=click.Path(path_type=Path), help="Folder of the embedded default (./.taskkit).")
@@ -44,6 +47,7 @@ def run(
     app: str | None,
     queues: str | None,
     processes: int | None,
+    max_processes: int | None,
     grace: float | None,
     config: Path | None,
     home: Path | None,
@@ -53,6 +57,7 @@ def run(
         overrides: dict[str, Any] = {
             "app": app,
             "worker_processes": processes,
+            "worker_max_processes": max_processes,
             "worker_grace_s": grace,
             "home": home,
         }

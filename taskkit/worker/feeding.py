@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from taskkit.model import Claimed
 from taskkit.settings import Worker
 from taskkit.worker.frames import ChildJob, HandlerInfo
+from taskkit.worker.scaling import ServiceTimes
 from taskkit.worker.slots import Slot
 
 UNKNOWN_SECONDS = 0.1
@@ -25,13 +26,17 @@ class Feeder:
         self._usual: dict[str, float] = {}
         self._mean = UNKNOWN_SECONDS
         self._draining = False
+        self.times: ServiceTimes | None = None
 
     def learn(self, code: str, seconds: float) -> None:
         """A task of this code took so long."""
         seconds = max(seconds, SHORTEST)
         usual = self._usual.get(code)
         self._usual[code] = seconds if usual is None else usual + LEARNING * (seconds - usual)
-        if self._mode(code) == "sync":
+        mode = self._mode(code)
+        if self.times is not None:
+            self.times.note(seconds, self.part(mode))
+        if mode == "sync":
             self._mean += LEARNING * (seconds - self._mean)
 
     def usual(self, code: str) -> float:
@@ -42,6 +47,10 @@ class Feeder:
         """How the handler of a code runs: ``sync``, ``async`` or ``thread``."""
         mode = self.handlers[code].mode
         return "sync" if mode == "thread" and self.settings.threads == 1 else mode
+
+    def part(self, mode: str) -> float:
+        """The part of a child that a task of this mode occupies."""
+        return 1 / self._limit(mode) if mode in {"async", "thread"} else 1.0
 
     def room(self, slots: Sequence[Slot], now: float) -> int:
         """How many more tasks the children can use soon."""

@@ -23,6 +23,7 @@ from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
 from taskkit.worker.portions import Portions
 from taskkit.worker.puller import Puller
+from taskkit.worker.scaler import Scaler
 from taskkit.worker.stuck import StuckExit
 from taskkit.worker.tally import Tally
 from taskkit.worker.verdicts import Judge
@@ -58,7 +59,9 @@ class WorkerProcess:
         desk = center.worker_desk(worker_id)
         self.heart = center.apart(HEART_SECONDS)
         self.desk = self.heart.worker_desk(worker_id)
-        self.portions = Portions(self.heart, worker_id, self.queues, order, settings.heartbeat_s)
+        self.portions = Portions(
+            self.heart, worker_id, self.queues, order, settings.heartbeat_s, always=settings.scales
+        )
         judge = Judge({info.code: info for info in nursery.hello.handlers})
         self.writer = Writer(center, desk, self._ring, self.tally)
         self.pool = Pool(self._wake)
@@ -79,6 +82,9 @@ class WorkerProcess:
         )
         self._done, self._beat_at = Stop(), 0.0
         self._tickers = [Ticker("heartbeat", self.tick, self._done), *extra]
+        if settings.scales:
+            scaler = Scaler(self.hub, queue, self.queues, self.portions, settings)
+            self._tickers.append(Ticker("scaling", scaler.tick, stop))
         self._parent = psutil.Process()
         self._watched: dict[int, psutil.Process] = {}
         stop.on_ask(self._wake)
@@ -87,6 +93,12 @@ class WorkerProcess:
         """Work until the stop; the worker's row is committed before the first message is taken."""
         self.center.nodes.enter_worker(self._beat())
         self.portions.look()
+        if self.settings.max_processes and not self.settings.scales:
+            log.warning(
+                "worker.max_processes = %s is not above worker.processes = %s: their number stays",
+                self.settings.max_processes,
+                self.settings.processes,
+            )
         log.info("worker %s serves %s", self.id, ", ".join(self.queues))
         self.hub.open()
         self.writer.start()
@@ -166,6 +178,8 @@ class WorkerProcess:
             pid=os.getpid(),
             queues=",".join(self.queues),
             processes=len(self.hub.slots) or self.settings.processes,
+            max_processes=self.settings.max_processes if self.settings.scales else None,
+            min_processes=self.settings.processes if self.settings.scales else None,
             busy=len(running),
             processed=tally.processed,
             failed=tally.failed,
@@ -204,6 +218,8 @@ class WorkerProcess:
 
     def _retire_the_grown(self) -> None:
         """A child that has grown by more than its limit is replaced when its task is done."""
+        pids = {slot.pid for slot in list(self.hub.slots.values())}
+        self._watched = {pid: process for pid, process in self._watched.items() if pid in pids}
         if not self.settings.max_growth_mib:
             return
         for slot in list(self.hub.slots.values()):

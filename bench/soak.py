@@ -34,7 +34,6 @@ from bench.report import Report, parser, quantile
 from bench.sending import MOST, QUEUE, Numbers, Sender, send
 from bench.stack import APP, MARIADB, environment, plain_environment
 from taskkit import Taskkit, TaskkitError
-from taskkit.model import PRIORITIES, ListName
 
 LOOK, WARMING = 2.0, 200
 EVERY = 3
@@ -95,7 +94,8 @@ class Watch:
     def _depth(self) -> int:
         with contextlib.suppress(TaskkitError):
             queue = self.kit.queue
-            return sum(queue.depth([ListName(QUEUE, p) for p in PRIORITIES]).values()) if queue else 0
+            lists = self.kit.center.shards.book.all_lists([QUEUE])
+            return sum(queue.depth(lists).values()) if queue else 0
         return 0
 
     def _waiting(self) -> int:

@@ -32,6 +32,8 @@ class WorkerBeat:
     tasks: list[dict[str, Any]]
     stacks: str | None = None
     retries: int = 0
+    min_processes: int | None = None
+    max_processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

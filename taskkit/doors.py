@@ -11,7 +11,7 @@ from taskkit.center import PlanRules, TaskCenter
 from taskkit.center.locks import once
 from taskkit.embedded import Embedded
 from taskkit.errors import BrokerUnavailable, StoreError
-from taskkit.queues import Asker, Queue, connect, connect_asker
+from taskkit.queues import Asker, Order, Queue, connect, connect_asker
 from taskkit.queues.redis import RedisQueue
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Settings
@@ -74,17 +74,20 @@ def once_within(connection: Any, key: str) -> bool:
     return once(connection, key)
 
 
-def join_queue(settings: Settings, center: TaskCenter) -> Queue:
-    """The broker for a scheduler or a worker: an embedded one is started, and stopped when the last one leaves."""
+def join_queue(settings: Settings, center: TaskCenter, order: Order | None = None) -> Queue:
+    """The broker for a scheduler or a worker: an embedded one is started, and stopped when the last one leaves.
+
+    ``order`` is the one of :func:`order_of`, for a worker that changes it on its way.
+    """
     url = settings.redis_url or Embedded(settings.home).join()
-    queue = connect(
-        url,
-        key_prefix(settings, center),
-        strict=settings.scheduler.strict_priority,
-        in_order=settings.worker.strict_queues,
-    )
+    queue = connect(url, key_prefix(settings, center), order=order or order_of(settings))
     _warn_of_eviction(queue)
     return queue
+
+
+def order_of(settings: Settings) -> Order:
+    """From which list a worker takes next."""
+    return Order(strict=settings.scheduler.strict_priority, in_order=settings.worker.strict_queues)
 
 
 def _warn_of_eviction(queue: Queue) -> None:

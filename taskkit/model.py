@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -199,6 +200,15 @@ class DueList:
     due: bool
 
 
+class Waiting(NamedTuple):
+    """Whether due rows of a list wait for a scheduler, or new ones would for a limit; the database's clock; the shards."""
+
+    waits: bool
+    now: datetime
+    shards: int
+    lists: int
+
+
 class Won(Struct, frozen=True, gc=False):
     """A row that this dispatch batch moved to status 1: what its message needs."""
 
@@ -208,6 +218,12 @@ class Won(Struct, frozen=True, gc=False):
     queue: str
     priority: int
     dispatched_at: datetime
+    shard: int = 0
+
+    @property
+    def list_name(self) -> ListName:
+        """Where its message goes."""
+        return ListName(self.queue, self.priority, self.shard)
 
 
 @dataclass(frozen=True, slots=True)

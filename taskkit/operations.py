@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from taskkit.errors import NotFound
 from taskkit.limits import Limit, make_limit, named
+from taskkit.shards import Split, check_split
 from taskkit.states import Status
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def default_actor() -> str:
 
 
 class Operations:
-    """Run now, retry, give up, cancel, pause, resume; limits. Raises NotFound, IllegalMove, KeyTaken or InputError."""
+    """Run now, retry, give up, cancel, pause, resume; limits, shards. Raises NotFound, IllegalMove, KeyTaken or InputError."""
 
     def __init__(self, center: Callable[[], TaskCenter], ring: Callable[[], None]) -> None:
         self._center, self._ring = center, ring
@@ -89,6 +90,18 @@ class Operations:
             raise NotFound(f"there is no limit of {scope} {name}; `taskkit limits` shows those there are")
         log.info("limit of %s %s removed by %s", scope, name, who)
         self._ring()
+
+    def set_shards(self, queue: str, shards: int, actor: str | None = None) -> Split:
+        """Split a queue into so many shards from now on, 64 at most; 1 makes it whole again.
+
+        Nothing need be stopped for it: what waits in the lists of before is taken from there. The answer says into how
+        many lists of each priority workers look meanwhile.
+        """
+        name, count = check_split(queue, shards)
+        who = actor or default_actor()
+        split = self._center().shards.split(name, count, who)
+        log.info("queue %s split into %s by %s", name, count, who)
+        return split
 
     def _act(self, verb: str, task_id: int, actor: str | None, *extra: str | int | None) -> Status:
         who = actor or default_actor()

@@ -7,15 +7,18 @@ dispatched rows without messages, which recovery finds as it finds any other.
 from __future__ import annotations
 
 import logging
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import count
 from typing import TYPE_CHECKING
 
 from taskkit.clock import iso, monotonic, seconds
 from taskkit.errors import BrokerUnavailable, PushRefused
-from taskkit.model import PRIORITIES, ListName, Message, NewTask, Won
+from taskkit.model import ListName, Message, NewTask, Won
+from taskkit.shards import MOST, ShardBook, Split, gathered
 from taskkit.states import TaskType
 
 if TYPE_CHECKING:
@@ -33,10 +36,11 @@ SHARE = 8
 
 @dataclass(slots=True)
 class ListRoom:
-    """What the last look at a list saw: how many may be pushed until the next one is due."""
+    """What the last look at a list saw: how many may be pushed until the next one is due, and into how many shards."""
 
     until: float
     room: int
+    shards: int = 1
 
 
 class ShortWay:
@@ -58,14 +62,15 @@ class ShortWay:
         self._sights: dict[ListName, ListRoom] = {}
         self._shut_until = 0.0
         self._clock: tuple[datetime, float] | None = None
+        self._deal = count(random.randrange(MOST))
 
     def write(self, tasks: Sequence[NewTask]) -> list[int] | None:
         """The ids of the tasks, which are written and pushed; None when nothing was done."""
         if monotonic() < self._shut_until or not all(_is_due(task) for task in tasks):
             return None
-        wanted = Counter(ListName(task.queue, task.priority) for task in tasks)
+        names = [ListName(task.queue, task.priority) for task in tasks]
         try:
-            open_for_all = all(self._open(name, count) for name, count in wanted.items())
+            open_for_all = all(self._open(name, wanted) for name, wanted in Counter(names).items())
         except BrokerUnavailable as error:
             self._shut(str(error))
             self._silent()
@@ -73,45 +78,53 @@ class ShortWay:
         if not open_for_all or self._clock is None:
             return None
         then, mark = self._clock
-        ids, token = self._center().intake.insert_dispatched(tasks)
+        lists = [self._shard(name) for name in names]
+        ids, token = self._center().intake.insert_dispatched(tasks, lists)
         at = then + seconds(monotonic() - mark)
         self._push(
             [
-                Won(task_id, task.task_code, 1, task.queue, task.priority, at)
-                for task_id, task in zip(ids, tasks, strict=True)
+                Won(task_id, task.task_code, 1, task.queue, task.priority, at, name.shard)
+                for task_id, task, name in zip(ids, tasks, lists, strict=True)
             ],
             token,
         )
         return ids
 
-    def _open(self, name: ListName, count: int) -> bool:
+    def _shard(self, name: ListName) -> ListName:
+        """The shards of a queue in turn: the id, by which a scheduler chooses one, is not known yet."""
+        shards = self._sights[name].shards
+        return name if shards == 1 else replace(name, shard=next(self._deal) % shards)
+
+    def _open(self, name: ListName, wanted: int) -> bool:
         now = monotonic()
         sight = self._sights.get(name)
         if sight is None or now >= sight.until:
-            sight = self._sights[name] = ListRoom(now + LOOK_SECONDS, self._look(name))
-        if sight.room < count:
+            sight = self._sights[name] = self._look(name, now + LOOK_SECONDS)
+        if sight.room < wanted:
             return False
-        sight.room -= count
+        sight.room -= wanted
         return True
 
-    def _look(self, name: ListName) -> int:
+    def _look(self, name: ListName, until: float) -> ListRoom:
         """Room in a list for this producer until the next look; none while older tasks of the list wait in SQL."""
         queue = self._queue()
         if queue is None:
-            return 0
-        lists = [ListName(name.queue, priority) for priority in PRIORITIES]
-        depths = queue.depth(lists)
-        room = min(self._window - depths[name], self._queue_window - sum(depths.values()))
+            return ListRoom(until, 0)
         mark = monotonic()
-        waits, now = self._center().dispatch.waits(name.queue, name.priority)
-        self._clock = (now, mark)
-        return 0 if waits else max(0, room) // SHARE
+        waiting = self._center().dispatch.waits(name.queue, name.priority)
+        self._clock = (waiting.now, mark)
+        if waiting.waits:
+            return ListRoom(until, 0)
+        book = ShardBook({name.queue: Split(waiting.shards, waiting.lists)})
+        depths = gathered(queue.depth(book.all_lists([name.queue])))
+        room = min(self._window - depths[name], self._queue_window - sum(depths.values()))
+        return ListRoom(until, max(0, room) // SHARE, waiting.shards)
 
     def _push(self, won: Sequence[Won], token: str) -> None:
         """A definite refusal puts the rows back for a scheduler; after a doubtful one recovery decides."""
         lists: dict[ListName, list[Won]] = {}
         for one in won:
-            lists.setdefault(ListName(one.queue, one.priority), []).append(one)
+            lists.setdefault(one.list_name, []).append(one)
         try:
             failed = self._ring(lists)
         except BrokerUnavailable as error:

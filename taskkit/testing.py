@@ -30,8 +30,9 @@ from taskkit.context import RunContext
 from taskkit.errors import InputError
 from taskkit.kit import Taskkit
 from taskkit.model import Claimed, Finish, Message, Occurrence, Run, Task
-from taskkit.queues import MemoryQueue
+from taskkit.queues import MemoryQueue, Order
 from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.shards import portions
 from taskkit.states import Outcome
 from taskkit.worker.nursery import hello
 from taskkit.worker.perform import Ended, perform, perform_async
@@ -62,7 +63,8 @@ class Sandbox:
         url = f"sqlite:///{Path(self._folder.name) / 'sandbox.db'}"
         self.center = TaskCenter(url, rules=rules, clock=lambda: self.now)
         self.center.upgrade_schema()
-        self.queue = MemoryQueue()
+        self._order = Order()
+        self.queue = MemoryQueue(order=self._order)
         add_builtins(self.kit)
         self._doors = self.kit.replace_doors(self.center, self.queue)
         self._dispatcher = Dispatcher(self.center, self.queue, settings.scheduler)
@@ -128,6 +130,7 @@ class Sandbox:
         self._dispatcher.scan()
         lists, _ = self.center.dispatch.due_lists()
         queues = sorted({one.queue for one in lists} | set(self.center.read.backlogs()))
+        self._order.share(portions(self.center.shards.refresh(), queues, "", {}))
         pulled = self.queue.pull(queues, 100, 0) if queues else None
         if pulled is None or not pulled.messages:
             return 0

@@ -20,7 +20,7 @@ from tests.servers import MariaDB
 
 TABLES = (
     "task_center task_run task_occurrence task_schedule task_worker task_scheduler task_sample task_lease task_action "
-    "task_lock task_once task_limit task_limit_line task_limit_place"
+    "task_lock task_once task_limit task_limit_line task_limit_place task_queue"
 ).split()
 
 

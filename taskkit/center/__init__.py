@@ -21,6 +21,7 @@ from taskkit.center.reading import ReadDesk, TaskFilter
 from taskkit.center.recovery import RecoveryDesk
 from taskkit.center.retention import RetentionDesk
 from taskkit.center.samples import SampleDesk
+from taskkit.center.shards import ShardDesk
 from taskkit.center.work import WorkDesk
 from taskkit.clock import utc_now
 
@@ -46,10 +47,11 @@ class TaskCenter:
         self.rules = rules or PlanRules()
         self.intake = Intake(self.database)
         self.limits = LimitDesk(self.database)
-        self.dispatch = DispatchDesk(self.database, self.limits, self.rules.misfire_grace)
+        self.shards = ShardDesk(self.database)
+        self.dispatch = DispatchDesk(self.database, self.limits, self.shards, self.rules.misfire_grace)
         self.granting = GrantDesk(self.database, self.dispatch, self.limits)
         self.plan = PlanDesk(self.database, self.rules)
-        self.recovery = RecoveryDesk(self.database, self.rules.default_zone)
+        self.recovery = RecoveryDesk(self.database, self.shards, self.rules.default_zone)
         self.read = ReadDesk(self.database)
         self.samples = SampleDesk(self.database, self.read)
         self.dead = DeadLetterDesk(self.database)

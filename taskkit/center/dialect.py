@@ -11,7 +11,7 @@ from typing import ClassVar
 from taskkit.clock import EPOCH, LAST_INSTANT, utc_now
 
 NO_DATE = "0000-"
-MACRO = re.compile(r"\{(after|age)\(([^()]*)\)\}")
+MACRO = re.compile(r"\{(after|age|list_name)\(([^()]*)\)\}")
 
 
 def epoch(value: datetime) -> Decimal:
@@ -36,7 +36,7 @@ class Dialect:
     macros: ClassVar[dict[str, str]] = {}
 
     def render(self, template: str) -> str:
-        """Fill in the words, and the macros ``{after(seconds)}`` and ``{age(instant)}``."""
+        """Fill in the words, and the macros ``{after(seconds)}``, ``{age(instant)}`` and ``{list_name(shards)}``."""
         text = MACRO.sub(lambda m: self.macros[m[1]].replace("?", m[2]), template)
         for word, meaning in self.words.items():
             text = text.replace("{" + word + "}", meaning)
@@ -84,7 +84,6 @@ class MySQL(Dialect):
         "force_place_queue": "FORCE INDEX (ix_place_queue)",
         "then_join": "STRAIGHT_JOIN",
         "letters": "CHAR_LENGTH",
-        "list_name": "CONCAT(queue, ':', priority)",
         "over_key": "LEFT(CONCAT('over a limit: key ', limit_key), 190)",
         "over_queue": "CONCAT('over a limit: queue ', queue)",
         "insert_ignore": "INSERT IGNORE",
@@ -94,6 +93,7 @@ class MySQL(Dialect):
     macros: ClassVar = {
         "after": "NOW(6) + INTERVAL ? SECOND",
         "age": "TIMESTAMPDIFF(MICROSECOND, ?, NOW(6)) / 1000000",
+        "list_name": "CONCAT(queue, ':', priority, IF(id % ? = 0, '', CONCAT('/', id % ?)))",
     }
 
     def insert_instant(self, value: datetime | None) -> object:
@@ -124,7 +124,6 @@ class SQLite(Dialect):
         "force_place_queue": "INDEXED BY ix_place_queue",
         "then_join": "CROSS JOIN",
         "letters": "LENGTH",
-        "list_name": "queue || ':' || priority",
         "over_key": "substr('over a limit: key ' || limit_key, 1, 190)",
         "over_queue": "'over a limit: queue ' || queue",
         "insert_ignore": "INSERT OR IGNORE",
@@ -134,6 +133,7 @@ class SQLite(Dialect):
     macros: ClassVar = {
         "after": "taskkit_after(?)",
         "age": "taskkit_age(?)",
+        "list_name": "queue || ':' || priority || CASE WHEN id % ? = 0 THEN '' ELSE '/' || (id % ?) END",
     }
 
     def __init__(self, clock: Callable[[], datetime] = utc_now) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from taskkit.center.database import Database
@@ -17,11 +18,13 @@ from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import hold
 from taskkit.center.occurrences import record_fired, states_of
 from taskkit.center.packed import read_rows, run
+from taskkit.center.shards import ShardDesk
 from taskkit.center.statements import dispatch as sql
 from taskkit.clock import seconds
 from taskkit.errors import CommitUnknown, StoreError
 from taskkit.limits import LimitBook
-from taskkit.model import DueList, Won
+from taskkit.model import DueList, ListName, Waiting, Won
+from taskkit.shards import read_list
 from taskkit.states import Move, Status, sources, target
 
 DISPATCHABLE = sorted(int(s) for s in sources(Move.DISPATCH))
@@ -79,8 +82,10 @@ class Batch:
 class DispatchDesk:
     """Finds and claims due rows. Every step re-checks what the one before saw; a lost race is not an error."""
 
-    def __init__(self, database: Database, limits: LimitDesk, misfire_grace: float = 60.0) -> None:
-        self.database, self.limits = database, limits
+    def __init__(
+        self, database: Database, limits: LimitDesk, shards: ShardDesk, misfire_grace: float = 60.0
+    ) -> None:
+        self.database, self.limits, self.shards = database, limits, shards
         self.grace = seconds(misfire_grace)
 
     def due_lists(self) -> tuple[list[DueList], datetime | None]:
@@ -113,18 +118,19 @@ class DispatchDesk:
         self.database.read(look)
         return [one.id for one in sorted(found)[:n]]
 
-    def waits(self, queue: str, priority: int) -> tuple[bool, datetime]:
-        """Whether due rows of a list wait for a scheduler, or new ones would for a limit; and the database's clock."""
+    def waits(self, queue: str, priority: int) -> Waiting:
+        """Whether somebody waits in front of a list, and how its queue is split."""
         parameters = {"queue": queue, "priority": priority}
         row = self.database.read(lambda c: run(c, self.database, sql.WAITS, parameters).one())
-        return bool(row.pending or row.failed or row.bound), self._instant(row.now)
+        waits = bool(row.pending or row.failed or row.bound)
+        return Waiting(waits, self._instant(row.now), row.shards or 1, row.lists or 1)
 
     def claim(self, ids: Sequence[int]) -> Batch:
         """Move those of ``ids`` that are still due to status 1 under a fresh token, and record what fired.
 
         Those that have a limit wait for it instead.
         """
-        token, book = new_token(), self.limits.book
+        token, book, _ = new_token(), self.limits.book, self.shards.book
         try:
             batch = self.database.write(lambda c: self._claim(c, sorted(ids), token, book))
             if batch is None:
@@ -232,23 +238,30 @@ class DispatchDesk:
             connection.execute(self.database.text(sql.EXPIRE_DUE), parameters)
 
     def _move(self, connection: Connection, ready: list[Due], batch: Batch, now: datetime) -> None:
-        parameters = {
-            "ids": [row.id for row in ready],
-            "statuses": DISPATCHABLE,
-            "to": int(target(Move.DISPATCH)),
-            "token": batch.token,
-            "now": self.database.dialect.bind(now),
-        }
-        run(connection, self.database, sql.CLAIM_DUE, parameters)
+        book = self.shards.book
+        for shards, rows in book.by_shards(
+            ready
+        ).items():  # all are locked already, so their order does not matter
+            parameters = {
+                "ids": [row.id for row in rows],
+                "statuses": DISPATCHABLE,
+                "to": int(target(Move.DISPATCH)),
+                "token": batch.token,
+                "now": self.database.dialect.bind(now),
+                "shards": shards,
+            }
+            run(connection, self.database, sql.CLAIM_DUE, parameters)
         fired = [
             (row.id, row.occurrence_at, row.attempt + 1)
             for row in ready
             if row.occurrence_at is not None and _fires_first(row)
         ]
         record_fired(connection, self.database, fired, now)
-        batch.won.extend(
-            Won(row.id, row.task_code, row.attempt + 1, row.queue, row.priority, now) for row in ready
-        )
+        for row in ready:
+            place = book.place(row.queue, row.priority, row.id)
+            batch.won.append(
+                Won(row.id, row.task_code, row.attempt + 1, row.queue, row.priority, now, place.shard)
+            )
 
     def won_by_token(self, ids: Sequence[int], token: str) -> list[Won]:
         """After a COMMIT whose reply was lost: what carries our token is ours. The lock waits for that COMMIT."""
@@ -256,10 +269,12 @@ class DispatchDesk:
         rows = self.database.write(
             lambda c: c.execute(self.database.text(sql.WON_IN_BATCH), parameters).all()
         )
-        return [
-            Won(row.id, row.task_code, row.attempt, row.queue, row.priority, self._instant(row.dispatched_at))
-            for row in rows
-        ]
+        return [self._won(row) for row in rows]
+
+    def _won(self, row: Row[Any]) -> Won:
+        at, otherwise = self._instant(row.dispatched_at), ListName(row.queue, row.priority)
+        shard = read_list(row.list_name, otherwise).shard
+        return Won(row.id, row.task_code, row.attempt, row.queue, row.priority, at, shard)
 
     def _instant(self, value: object) -> datetime:
         read = self.database.dialect.instant(value)

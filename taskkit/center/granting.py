@@ -69,7 +69,7 @@ class GrantDesk:
 
         ``only``: none but these. Raises StoreError when the database refuses one of the rows; none is let go then.
         """
-        token = new_token()
+        token, _ = new_token(), self.dispatch.shards.book
 
         def work(connection: Connection) -> Batch:
             self.tried, self.unseen = [], set()

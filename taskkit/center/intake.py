@@ -17,8 +17,9 @@ from taskkit.center.statements import intake as sql
 from taskkit.clock import EPOCH, seconds, utc_now
 from taskkit.cron import parse
 from taskkit.errors import CommitUnknown, InputError, StoreError
-from taskkit.model import NewTask
+from taskkit.model import ListName, NewTask
 from taskkit.planning import digest
+from taskkit.shards import list_text
 from taskkit.states import Move, target
 
 ROWS_PER_STATEMENT = 1000
@@ -56,8 +57,8 @@ class Intake:
         except CommitUnknown:
             return written if self._stand(written) else self.database.write(work)
 
-    def insert_dispatched(self, tasks: Sequence[NewTask]) -> tuple[list[int], str]:
-        """Write tasks that are due now as dispatched; returns their ids and the token of the batch.
+    def insert_dispatched(self, tasks: Sequence[NewTask], lists: Sequence[ListName]) -> tuple[list[int], str]:
+        """Write tasks that are due now as dispatched, each to its list; returns their ids and the token of the batch.
 
         None of them has a ``unique_key``. Their messages are the caller's to push.
         """
@@ -67,7 +68,7 @@ class Intake:
         written: list[int] = []
 
         def work(connection: Connection) -> list[int]:
-            written[:] = _insert(connection, tasks, dialect, self.database, token, dispatched=True)
+            written[:] = _insert(connection, tasks, dialect, self.database, token, lists)
             return written
 
         try:
@@ -123,9 +124,9 @@ def _insert(
     dialect: Dialect,
     own: Database | None = None,
     token: str = "",
-    dispatched: bool = False,
+    lists: Sequence[ListName] | None = None,
 ) -> list[int]:
-    """``own`` is the database that a connection of our own belongs to: its driver is known, and may be hurried."""
+    """``lists``: the tasks are dispatched to these. ``own`` is the database that a connection of our own belongs to: its driver is known, and may be hurried."""
     token = token or new_token()
     ids: dict[int, int] = {}
     weights = _weights(tasks)
@@ -135,7 +136,7 @@ def _insert(
         found = (
             _insert_keyed(connection, rows, dialect, token, own)
             if keyed
-            else _insert_plain(connection, rows, dialect, token, own, dispatched)
+            else _insert_plain(connection, rows, dialect, token, own, lists and [lists[i] for i in group])
         )
         ids.update(zip(group, found, strict=True))
         _remember_schedules(connection, dialect, rows, found)
@@ -196,15 +197,15 @@ def _run(
     own: Database | None,
     *,
     skip_taken: bool,
-    dispatched: bool = False,
+    lists: Sequence[ListName] | None = None,
 ) -> int:
     due_now = rows[0].plan_next_run_at is None
     each = sql.insert(dialect, due_now, skip_taken, rows[0].limit_key is not None)
     values = [sql.values(task, token, _instants(task, dialect, due_now)) for task in rows]
-    if dispatched:
+    if lists is not None:
         each = sql.insert_dispatched(dialect, DISPATCHED)
-        for task, row in zip(rows, values, strict=True):
-            row.append(f"{task.queue}:{task.priority}")
+        for name, row in zip(lists, values, strict=True):
+            row.append(list_text(name))
     if own is None:
         done = write_marked(connection, dialect, each, values)
     else:
@@ -242,9 +243,9 @@ def _insert_plain(
     dialect: Dialect,
     token: str,
     own: Database | None,
-    dispatched: bool,
+    lists: Sequence[ListName] | None,
 ) -> list[int]:
-    last = _run(connection, rows, dialect, token, own, skip_taken=False, dispatched=dispatched)
+    last = _run(connection, rows, dialect, token, own, skip_taken=False, lists=lists)
     if len(rows) == 1:
         return [last]
     first = dialect.first_id(last, len(rows))

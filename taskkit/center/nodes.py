@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy.engine import Connection, Row
 
-from taskkit.beats import HOST_LETTERS, SchedulerBeat, WorkerBeat
+from taskkit.beats import FRESH_S, HOST_LETTERS, SchedulerBeat, WorkerBeat
 from taskkit.center.database import Database
 from taskkit.center.statements import nodes as sql
 
@@ -45,6 +45,8 @@ class NodeDesk:
             "pid": beat.pid,
             "serves": beat.queues,
             "processes": beat.processes,
+            "min_processes": beat.min_processes,
+            "max_processes": beat.max_processes,
         }
         self._write(sql.WORKER_IN, parameters)
 
@@ -78,6 +80,12 @@ class NodeDesk:
     def workers(self) -> list[dict[str, Any]]:
         """All workers that have not stopped in order, each with ``heartbeat_age_s``, and ``lost_at`` if it is declared dead."""
         return self._rows(sql.WORKERS)
+
+    def serving(self) -> dict[str, str]:
+        """The queues, comma separated, that each live worker serves, by its id."""
+        text = self.database.text(sql.SERVING)
+        rows = self.database.read(lambda c: c.execute(text, {"age": FRESH_S}).all())
+        return {row.worker_id: row.queues for row in rows}
 
     def enter_scheduler(self, scheduler_id: str, host: str, pid: int) -> None:
         """A scheduler starts."""

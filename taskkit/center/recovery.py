@@ -15,9 +15,11 @@ from taskkit.center.claimed import claimed
 from taskkit.center.database import Database
 from taskkit.center.ends import endings, write_endings, write_run_rows
 from taskkit.center.faults import explain
+from taskkit.center.shards import ShardDesk
 from taskkit.center.statements import recovery as sql
 from taskkit.errors import CommitUnknown, StoreError
 from taskkit.model import Claimed, Finish, ListName
+from taskkit.shards import list_text, read_list
 from taskkit.states import Move, Outcome, Status, sources, target
 
 log = logging.getLogger("taskkit.center")
@@ -26,7 +28,6 @@ NAMED = 20
 """So many tasks are named in one line of the log."""
 PORTION = 200
 RUNG_PORTION = 1000
-DIGITS = frozenset("0123456789")
 RUNG_FOR = sorted(int(s) for s in sources(Move.RING_AGAIN))
 
 
@@ -73,27 +74,37 @@ class Overdue:
 class RecoveryDesk:
     """What a scheduler needs to find lost tasks. Every verb is safe for any number of schedulers at once."""
 
-    def __init__(self, database: Database, default_zone: str = "UTC") -> None:
-        self.database = database
+    def __init__(self, database: Database, shards: ShardDesk, default_zone: str = "UTC") -> None:
+        self.database, self.shards = database, shards
         self.default_zone = default_zone
 
-    def dispatched_lists(self) -> list[ListName]:
-        """The lists that dispatched rows wait in, by what the rows say now."""
+    def dispatched_lists(self) -> list[list[ListName]]:
+        """The lists that dispatched rows wait in, by what the rows say now: for each queue and priority its shards."""
         rows = self._rows(sql.DISPATCHED_LISTS, {"status": int(Status.DISPATCHED)})
-        return [ListName(row.queue, row.priority) for row in rows]
+        book = self.shards.book
+        return [book.lists(row.queue, row.priority) for row in rows]
 
-    def suspects(self, name: ListName, age: float, head: datetime | None) -> list[Suspect]:
-        """Rows of a list dispatched ``age`` seconds ago or more, and not after ``head``, the list's oldest message."""
-        parameters = {
+    def suspects(
+        self, name: ListName, age: float, heads: Mapping[ListName, datetime | None]
+    ) -> list[Suspect]:
+        """Rows of a queue and priority dispatched ``age`` seconds ago or more, not after the oldest message of their list.
+
+        ``heads`` has that instant for each shard, None where nothing is known of it.
+        """
+        known = [(list_text(one), head) for one, head in heads.items() if head is not None]
+        parameters: dict[str, Any] = {
             "status": int(Status.DISPATCHED),
             "queue": name.queue,
             "priority": name.priority,
             "age": age,
-            "head": self.database.dialect.bind(head),
             "n": MOST_SUSPECTS,
         }
-        rows = self._rows(sql.SUSPECTS, parameters)
-        return [Suspect(row.id, row.attempt, _list_name(row.list_name, name)) for row in rows]
+        for number, (text, head) in enumerate(known):
+            parameters |= {f"list_{number}": text, f"head_{number}": self.database.dialect.bind(head)}
+        if known:
+            parameters["names"] = [text for text, _ in known]
+        rows = self._rows(sql.suspects(len(known)), parameters)
+        return [Suspect(row.id, row.attempt, read_list(row.list_name, name)) for row in rows]
 
     def ring_again(self, suspects: Sequence[Suspect]) -> int:
         """Make these attempts' tasks due again, where they still wait for a claim; each gets a run row, *lost*."""
@@ -200,14 +211,8 @@ class RecoveryDesk:
         return now
 
 
-def _list_name(text: str, otherwise: ListName) -> ListName:
-    """``mail:5`` as the row keeps it; a queue's name may have colons of its own, and somebody may have edited it."""
-    queue, _, priority = text.rpartition(":")
-    return ListName(queue, int(priority)) if priority in DIGITS else otherwise
-
-
 def _message_gone(task: Claimed, name: ListName) -> Finish:
-    error = f"lost before it was claimed: its message was no longer in the list {name.queue}:{name.priority}"
+    error = f"lost before it was claimed: its message was no longer in the list {list_text(name)}"
     return Finish(task, Outcome.LOST, Move.RING_AGAIN, task.retry_count, error=error)
 
 

@@ -183,12 +183,10 @@ def _not_claimed(front: Front, task: Task) -> str:
 
 
 def _depth(front: Front, name: str) -> int:
-    from taskkit.model import PRIORITIES, ListName
-
     queue = front.kit.queue
     if queue is None:
         return 0
-    return sum(queue.depth([ListName(name, priority) for priority in PRIORITIES]).values())
+    return sum(queue.depth(front.center.shards.refresh().all_lists([name])).values())
 
 
 def _broker_trouble(front: Front) -> str:

@@ -19,6 +19,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "enqueue": ("enqueue", "Write a task: now, later, at an instant, or again and again."),
         "tasks": ("tasks", "List and show tasks; retry, run now, pause, resume, cancel, give up."),
         "limits": ("limits", "How many may run at once or start, by queue or key; who waits for it."),
+        "shards": ("shards", "Into how many lists a queue is split, and what waits in each."),
         "probe": ("probe", "Send a no-op the whole way and say where it stopped."),
     },
     "Schedules": {

@@ -203,7 +203,7 @@ def _workers(nodes: list[dict[str, Any]]) -> object:
         (
             f"{node['host']}:{node['pid']}",
             _pulse(node),
-            f"{node['busy']} of {node['processes']}",
+            f"{node['busy']} of {node['processes']}{_range(node)}",
             node["processed"],
             node["failed"],
             _size(node["rss_bytes"]),
@@ -212,6 +212,11 @@ def _workers(nodes: list[dict[str, Any]]) -> object:
         for node in nodes
     ] or [("none", "", "", "", "", "", "")]
     return table(("worker", "heartbeat", ">busy", ">done", ">failed", ">memory", "queues"), rows)
+
+
+def _range(node: dict[str, Any]) -> str:
+    """Between which numbers its children are, where that follows the load."""
+    return f" ({node['min_processes']} to {node['max_processes']})" if node["max_processes"] else ""
 
 
 def _queues(queues: list[dict[str, Any]]) -> object:

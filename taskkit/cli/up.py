@@ -64,6 +64,12 @@ STOP_S = 10.0
     metavar="N",
     help="Child processes of each worker (default: as many as processors, at most 8).",
 )
+@click.option(
+    "--max-processes",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Let their number grow to so many with the backlog, and shrink again.",
+)
 @pass_front
 @click.pass_context
 def command(
@@ -74,6 +80,7 @@ def command(
     schedulers: int,
     workers: int,
     processes: int | None,
+    max_processes: int | None,
 ) -> None:
     """Start a scheduler and a worker, and the embedded stores where no URL is set; stop them with Ctrl-C.
 
@@ -87,9 +94,8 @@ def command(
     if not schedulers and not workers:
         raise click.UsageError("there is nothing to start with --schedulers 0 and --workers 0", context)
     prepare(front, app or front.settings.app)
-    roles = roles_of(
-        front, schedulers, workers, {"--app": app, "--queue": ",".join(queues), "--processes": processes}
-    )
+    numbers = {"--processes": processes, "--max-processes": max_processes}
+    roles = roles_of(front, schedulers, workers, {"--app": app, "--queue": ",".join(queues)} | numbers)
     with broker(front):
         context.exit(keep_up(front, roles))
 

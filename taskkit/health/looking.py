@@ -16,7 +16,7 @@ from taskkit.doors import key_prefix
 from taskkit.embedded import Embedded
 from taskkit.errors import BrokerUnavailable, StoreError
 from taskkit.health.facts import BrokerFacts, Facts, Folder, NodeFacts
-from taskkit.model import PRIORITIES, ListName, Message
+from taskkit.model import Message
 from taskkit.queues import connect
 from taskkit.queues.redis import RedisQueue
 from taskkit.settings import Settings
@@ -128,7 +128,7 @@ def _unknown_heads(queue: RedisQueue, center: TaskCenter) -> int:
     names = queues + [
         str(name) for row in center.nodes.workers() for name in str(row["queues"]).split(",") if name
     ]
-    lists = [ListName(name, priority) for name in dict.fromkeys(names) for priority in PRIORITIES]
+    lists = center.shards.refresh().all_lists(dict.fromkeys(names))
     oldest = [message for message in queue.oldest(lists).values() if message and _settled(message, center)]
     known = center.read.statuses([message.task_id for message in oldest]) if oldest else {}
     return sum(message.task_id not in known for message in oldest)

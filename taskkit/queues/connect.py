@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from taskkit.errors import SettingsError
@@ -18,24 +17,13 @@ if TYPE_CHECKING:
 _stores: dict[tuple[str, str], MemoryStore] = {}
 
 
-def connect(
-    url: str,
-    prefix: str = "",
-    *,
-    strict: bool = False,
-    in_order: bool = False,
-    shards: Mapping[str, int] | None = None,
-    home: int = 0,
-    lmpop: bool = True,
-) -> Queue:
+def connect(url: str, prefix: str = "", *, order: Order | None = None, lmpop: bool = True) -> Queue:
     """The queue behind ``url``; no connection is made yet. Raises SettingsError for a wrong URL.
 
-    ``strict`` lets the lowest priority wait for ever; ``in_order`` serves queues of one priority in the order
-    given instead of in turn. ``shards`` says how many lists a queue is split into; ``home`` is the shard (modulo
-    that number) that is preferred. ``lmpop`` False keeps to the commands of Redis 6.2.
+    ``order`` says from which list a pull takes next. ``lmpop`` False keeps to the commands of Redis 6.2.
     """
     target = _read(url)
-    order = Order(strict=strict, in_order=in_order, shards=shards, home=home)
+    order = order or Order()
     if target.kind == "memory":
         return MemoryQueue(_stores.setdefault((target.path, prefix), MemoryStore()), order=order)
     return _redis(target, prefix, order, lmpop=lmpop)

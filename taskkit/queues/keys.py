@@ -21,7 +21,11 @@ def _percent(found: re.Match[str]) -> str:
 
 
 class Keys:
-    """Keys behind one prefix (``shop`` and ``shop:`` are the same); a queue's name is the hash tag of its lists."""
+    """Keys behind one prefix (``shop`` and ``shop:`` are the same).
+
+    A queue's name is the hash tag of its lists, with the shard where there is one: so the shards of a queue may live on
+    several nodes of a cluster, and the priorities of a shard live on one.
+    """
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = encoded(prefix.removesuffix(":")) + ":" if prefix else ""
@@ -31,7 +35,7 @@ class Keys:
         self._names: dict[bytes, ListName] = {}
 
     def list(self, name: ListName) -> bytes:
-        """``{prefix}task:queue:{email}``, with ``:<priority>`` and ``:<shard>`` where they are not the default."""
+        """``{prefix}task:queue:{email}``, ``…:{email}:0`` at priority 0; ``…:{email/2}:5:2`` is its third shard at 5."""
         key = self._lists.get(name)
         if key is None:
             key = self._lists[name] = self._build(name).encode()
@@ -53,7 +57,7 @@ class Keys:
     def _build(self, name: ListName) -> str:
         if not name.queue:
             raise InputError("queue", "must not be empty")
-        key = f"{self.prefix}task:queue:{{{encoded(name.queue)}}}"
+        start, tag = f"{self.prefix}task:queue", encoded(name.queue)
         if name.shard:
-            return f"{key}:{name.priority}:{name.shard}"
-        return key if name.priority == DEFAULT_PRIORITY else f"{key}:{name.priority}"
+            return f"{start}:{{{tag}/{name.shard}}}:{name.priority}:{name.shard}"
+        return f"{start}:{{{tag}}}" + ("" if name.priority == DEFAULT_PRIORITY else f":{name.priority}")

@@ -94,29 +94,31 @@ class ListPuller:
         return lengths
 
     def _wait(self, queues: Queues, count: int, timeout: float) -> list[Taken]:
-        """Block until something arrives; on a cluster on one queue after the other, since they have other slots."""
-        if not self._one_slot or len(set(queues)) == 1:
-            return self._block(queues, queues, count, timeout)
+        """Block until something arrives; on a cluster at one slot after the other: a queue, or an own shard of one."""
+        slots = self._order.slots(queues) if self._one_slot else []
+        if len(slots) < 2 and not (slots and self._order.is_split(queues)):
+            return self._block(queues, None, count, timeout)
         deadline = clock.monotonic() + timeout
         while (left := deadline - clock.monotonic()) > 0:
             self._turn += 1
-            one = queues[self._turn % len(queues)]
-            found = self._block(queues, (one,), count, min(left, SLICE_S)) or self._order.sweep(
+            slot = slots[self._turn % len(slots)]
+            found = self._block(queues, slot, count, min(left, SLICE_S)) or self._order.sweep(
                 queues, count, self._pop
             )
             if found:
                 return found
         return []
 
-    def _block(self, queues: Queues, waited: Queues, count: int, timeout: float) -> list[Taken]:
-        pop = self._order.plan(waited, count, "probe")[0]
-        keys = self._usable(pop.lists)
+    def _block(self, queues: Queues, slot: tuple[str, int] | None, count: int, timeout: float) -> list[Taken]:
+        pop = self._order.plan(queues, count, "probe")[0]
+        lists = [name for name in pop.lists if slot is None or (name.queue, name.shard) == slot]
+        keys = self._usable(lists)
         command: Command = ("BLPOP", *keys, in_seconds(timeout))
         if self._lmpop:
             command = ("BLMPOP", in_seconds(timeout), *_counted(keys), "LEFT", "COUNT", pop.count)
         reply = self._line.exchange([command], timeout)[0]
         if isinstance(reply, Trouble):
-            if not self._mend(reply, pop.lists):
+            if not self._mend(reply, lists):
                 raise reply.raised()
             return []
         taken = self._taken(reply)

@@ -23,6 +23,7 @@ from taskkit.queues import Queue
 from taskkit.scheduler.granting import Granting
 from taskkit.scheduler.halving import by_halves
 from taskkit.settings import Scheduler
+from taskkit.shards import gathered, list_text
 
 log = logging.getLogger("taskkit.scheduler")
 FULL_PAUSE = 0.02
@@ -117,9 +118,9 @@ class Dispatcher:
             log.error(told, problem, extra={"task_id": task_id})  # noqa: TRY400 - one line says it
 
     def _room(self, due: Sequence[DueList]) -> dict[ListName, int]:
-        """How many messages each due list may still take, by its own window and by its queue's."""
+        """How many messages each due list may still take in all its shards, by its own window and by its queue's."""
         queues = sorted({one.queue for one in due})
-        depths = self.queue.depth([ListName(queue, p) for queue in queues for p in PRIORITIES])
+        depths = gathered(self.queue.depth(self.center.shards.book.all_lists(queues)))
         total = {queue: sum(depths[ListName(queue, p)] for p in PRIORITIES) for queue in queues}
         room = {}
         for one in due:
@@ -160,7 +161,7 @@ class Dispatcher:
             return
         lists: dict[ListName, list[Won]] = {}
         for won in sorted(batch.won, key=lambda w: places.get(w.id, 0)):
-            lists.setdefault(ListName(won.queue, won.priority), []).append(won)
+            lists.setdefault(won.list_name, []).append(won)
         failed = self._ring(lists)
         self.counters.dispatched += len(batch.won)
         for name, error in failed.items():
@@ -168,14 +169,10 @@ class Dispatcher:
                 back = self.center.dispatch.put_back(lists[name], batch.token)
                 self.counters.put_back += back
                 self.counters.dispatched -= back
-                log.warning(
-                    "list %s:%s refused %s tasks, put back: %s", name.queue, name.priority, back, error
-                )
+                log.warning("list %s refused %s tasks, put back: %s", list_text(name), back, error)
             else:
-                n = len(lists[name])
-                log.warning(
-                    "the push of %s tasks to %s:%s is in doubt: %s", n, name.queue, name.priority, error
-                )
+                told = "the push of %s tasks to %s is in doubt: %s"
+                log.warning(told, len(lists[name]), list_text(name), error)
         if any(isinstance(error, PushRefused) for error in failed.values()):
             raise BrokerUnavailable(str(next(iter(failed.values()))))
 

@@ -16,6 +16,7 @@ from taskkit.names import check_name
 from taskkit.queues import Queue
 from taskkit.scheduler.proofs import Absences
 from taskkit.settings import Scheduler
+from taskkit.shards import list_text
 
 log = logging.getLogger("taskkit.scheduler")
 LEASE_SECONDS = 10.0
@@ -57,22 +58,23 @@ class MessageRecovery:
             self._absences.forget()
             raise
         if count:
-            places = ", ".join(sorted({f"{s.list_name.queue}:{s.list_name.priority}" for s in lost}))
+            places = ", ".join(sorted({list_text(suspect.list_name) for suspect in lost}))
             log.warning("%s messages were gone from %s; their tasks are due again", count, places)
             self.queue.ring()
         self.rung_again += count
         return count
 
     def _absent(self) -> list[Suspect]:
-        """Suspects whose message is not in its list: the head and the rows are read first, then the list."""
-        lists = self.center.recovery.dispatched_lists()
-        heads = self.queue.oldest([name for name in lists if _can_be(name)])
+        """Suspects whose message is not in its list: the heads and the rows are read first, then the list."""
+        lists = {shards[0]: shards for shards in self.center.recovery.dispatched_lists()}
+        heads = self.queue.oldest([name for shards in lists.values() for name in shards if _can_be(name)])
         found: dict[ListName, list[Suspect]] = {}
-        for name in self._in_turn(lists):
-            suspects = self.center.recovery.suspects(name, self.settings.lost_after_s, _at(heads.get(name)))
+        for first in self._in_turn(list(lists)):
+            ages = {name: _at(heads.get(name)) for name in lists[first]}
+            suspects = self.center.recovery.suspects(first, self.settings.lost_after_s, ages)
             for place in {suspect.list_name for suspect in suspects}:
                 missing = self._missing([s for s in suspects if s.list_name == place], place)
-                found.setdefault(name, []).extend(missing)
+                found.setdefault(first, []).extend(missing)
         self._noted = {name for name, missing in found.items() if missing}
         return [suspect for missing in found.values() for suspect in missing]
 
@@ -93,17 +95,17 @@ class MessageRecovery:
         if listed is None:
             self._tell_unlisted(name)
             return []
+        if listed and name.shard >= self.center.shards.book.of(name.queue).lists:
+            log.warning("messages wait in %s, which nobody looks into: now workers do", list_text(name))
+            self.center.shards.widen(name)
         there = {(message.task_id, message.attempt) for message in listed}
         return [s for s in suspects if (s.task_id, s.attempt) not in there and (s.task_id, None) not in there]
 
     def _tell_unlisted(self, name: ListName) -> None:
         if name not in self._unlisted:
             self._unlisted.add(name)
-            log.error(
-                "the list %s:%s cannot be read whole, so what it loses is not found",
-                name.queue,
-                name.priority,
-            )
+            told = "the list %s cannot be read whole, so what it loses is not found"
+            log.error(told, list_text(name))
 
 
 def _at(head: Message | None) -> datetime | None:

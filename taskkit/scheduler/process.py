@@ -20,6 +20,7 @@ from taskkit.scheduler.lost_messages import MessageRecovery
 from taskkit.scheduler.lost_workers import WorkerRecovery
 from taskkit.scheduler.pruner import Pruner
 from taskkit.scheduler.sampler import Sampler
+from taskkit.scheduler.shards import ShardKeeper
 from taskkit.service import Stop, Ticker, Troubles, carry_on
 from taskkit.settings import Settings
 
@@ -52,6 +53,7 @@ class SchedulerProcess:
             Ticker("recovery of messages", self.messages.tick, stop),
             Ticker("recovery from workers", self.workers.tick, stop),
             Ticker("limits", LimitKeeper(center, self.id).tick, stop),
+            Ticker("shards", ShardKeeper(center, queue, self.id).tick, stop),
             *extra,
         ]
         self._clock_off = self._benched = False
@@ -156,7 +158,7 @@ class SchedulerProcess:
         for ticker in self._tickers:
             ticker.join(5)
         try:
-            for lease in ("planner", "sampler", "pruner", "recovery", "deaths", "limits"):
+            for lease in ("planner", "sampler", "pruner", "recovery", "deaths", "limits", "shards"):
                 self.center.nodes.drop_lease(lease, self.id)
             self.center.nodes.leave_scheduler(self.id)
         except StoreError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from taskkit.center import TaskCenter
 from taskkit.errors import BrokerUnavailable
-from taskkit.model import PRIORITIES, ListName
 from taskkit.queues import Queue
 
 EVERY_SECONDS = 15.0
@@ -25,7 +24,7 @@ class Sampler:
         return EVERY_SECONDS
 
     def _queued(self, queues: list[str]) -> dict[str, int] | None:
-        lists = [ListName(queue, priority) for queue in queues if queue for priority in PRIORITIES]
+        lists = self.center.shards.book.all_lists(queue for queue in queues if queue)
         try:
             depths = self.queue.depth(lists) if lists else {}
         except BrokerUnavailable:

@@ -47,9 +47,15 @@ class Scheduler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of the worker; 0 for ``max_tasks_per_child``, ``max_growth_mib`` or ``stuck_s`` means no limit."""
+    """Settings of the worker; 0 for ``max_tasks_per_child``, ``max_growth_mib`` or ``stuck_s`` means no limit.
+
+    With ``max_processes`` above ``processes`` the number of children follows the load between the two.
+    """
 
     processes: Annotated[int, Meta(ge=1, le=1024)] = field(default_factory=lambda: min(usable_cpus(), 8))
+    max_processes: Annotated[int, Meta(ge=0, le=1024)] = 0
+    backlog_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 10.0
+    calm_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 30.0
     grace_s: Patience = 5.0
     kill_grace_s: Patience = 2.0
     heartbeat_s: Period = 5.0
@@ -61,6 +67,11 @@ class Worker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_growth_mib: CountOrNone = 128
     strict_queues: bool = False
     stuck_s: Patience = 120.0
+
+    @property
+    def scales(self) -> bool:
+        """Whether the number of children follows the load."""
+        return self.max_processes > self.processes
 
 
 class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from taskkit import logs
-from taskkit.doors import embedded_tickers, join_queue, open_center, run_and_close
+from taskkit.doors import embedded_tickers, join_queue, open_center, order_of, run_and_close
 from taskkit.errors import TaskkitError
 from taskkit.identity import new_identity
 from taskkit.names import check_name
@@ -26,6 +26,9 @@ from taskkit.worker.process import WorkerProcess
     "--queue", "queues", help="Queues to serve, comma separated (default: all of the app's handlers)."
 )
 @click.option("--processes", type=int, help="How many children run handlers (default: the number of CPUs).")
+@click.option(
+    "--max-processes", type=int, help="Let their number grow to so many with the backlog, and shrink again."
+)
 @click.option("--grace", type=float, help="Seconds that running tasks get when the worker is stopped (5).")
 @click.option("--config", type=click.Path(path_type=Path), help="A taskkit.toml (default: ./taskkit.toml).")
 @click.option("--home", type=click.Path(path_type=Path), help="Folder of the embedded default (./.taskkit).")
@@ -44,6 +47,7 @@ def run(
     app: str | None,
     queues: str | None,
     processes: int | None,
+    max_processes: int | None,
     grace: float | None,
     config: Path | None,
     home: Path | None,
@@ -53,6 +57,7 @@ def run(
         overrides: dict[str, Any] = {
             "app": app,
             "worker_processes": processes,
+            "worker_max_processes": max_processes,
             "worker_grace_s": grace,
             "home": home,
         }
@@ -66,7 +71,8 @@ def run(
         stores = _stores(settings, nursery)
         serving = _queues(settings, queues, nursery)
         center = open_center(stores, pool_size=2, overflow=0, upgrade=True)
-        queue = join_queue(stores, center)
+        order = order_of(stores)
+        queue = join_queue(stores, center, order)
     except TaskkitError as error:
         return exit_with(error)
     if settings.app is None:
@@ -75,7 +81,7 @@ def run(
             file=sys.stderr,
         )
     extra = embedded_tickers(stores, stop)
-    process = WorkerProcess(worker_id, settings.worker, center, queue, nursery, serving, stop, *extra)
+    process = WorkerProcess(worker_id, settings.worker, center, queue, order, nursery, serving, stop, *extra)
     return run_and_close(process.run, queue, center)
 
 

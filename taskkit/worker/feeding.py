@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from taskkit.model import Claimed
 from taskkit.settings import Worker
 from taskkit.worker.frames import ChildJob, HandlerInfo
+from taskkit.worker.scaling import ServiceTimes
 from taskkit.worker.slots import Slot
 
 UNKNOWN_SECONDS = 0.1
@@ -27,6 +28,7 @@ class Feeder:
         """How many jobs of each mode a child runs at a time."""
         self._means = dict.fromkeys(self.at_once, UNKNOWN_SECONDS)
         self._draining = False
+        self.times: ServiceTimes | None = None
 
     def learn(self, code: str, seconds: float) -> None:
         """A task of this code took so long."""
@@ -34,6 +36,8 @@ class Feeder:
         usual = self._usual.get(code)
         self._usual[code] = seconds if usual is None else usual + LEARNING * (seconds - usual)
         mode = self._mode(code)
+        if self.times is not None:
+            self.times.note(seconds, self.part(mode))
         self._means[mode] += LEARNING * (seconds - self._means[mode])
 
     def usual(self, code: str) -> float:
@@ -44,6 +48,10 @@ class Feeder:
         """How the handler of a code runs: ``sync``, ``async`` or ``thread``."""
         mode = self.handlers[code].mode
         return "sync" if mode == "thread" and self.settings.threads == 1 else mode
+
+    def part(self, mode: str) -> float:
+        """The part of a child that a task of this mode occupies."""
+        return 1 / self.at_once.get(mode, 1)
 
     def room(self, slots: Sequence[Slot], now: float) -> int:
         """How many more tasks the children can use soon."""

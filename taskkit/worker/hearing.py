@@ -75,11 +75,11 @@ class Hearing:
         self.retire_if_due(slot)
 
     def retire_if_due(self, slot: Slot) -> None:
-        """A child that has served its number of tasks is ended when it has nothing to do."""
+        """A child that has served its number of tasks, or is one too many, is ended when it has nothing to do."""
         limit = self.feeder.settings.max_tasks_per_child
         if limit and slot.served >= limit:
             slot.retiring = True
-        if slot.retiring and not slot.jobs and not slot.ending:
+        if (slot.retiring or slot.leaving) and not slot.jobs and not slot.ending:
             slot.ending = True
             slot.post(ExitWhenIdle())
 

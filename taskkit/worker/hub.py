@@ -19,6 +19,7 @@ from taskkit.settings import Worker
 from taskkit.states import Outcome
 from taskkit.worker import frames
 from taskkit.worker.cancels import Cancels
+from taskkit.worker.crew import Crew
 from taskkit.worker.deaths import Deaths
 from taskkit.worker.ends import Ends
 from taskkit.worker.feeding import Feeder
@@ -28,9 +29,10 @@ from taskkit.worker.limits import Limits
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
 from taskkit.worker.slots import Given, ParentVerdict, Slot
-from taskkit.worker.strays import end_orphans, mark_of
+from taskkit.worker.strays import end_orphans
 from taskkit.worker.tally import Tally
 from taskkit.worker.verdicts import UNKNOWN, Judge
+from taskkit.worker.workload import Workload
 from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
@@ -38,7 +40,6 @@ TICK = 0.05
 FED = 8
 PACE = 0.001
 """While every child has more than FED jobs, the loop rests for PACE seconds between its turns."""
-REBIRTH_PAUSE = 0.5
 STOP_KILL_GRACE = 0.5
 READS_A_TURN = 16
 ORPHANS_PATIENCE = 0.5
@@ -49,8 +50,9 @@ TOO_MUCH = ParentVerdict(Outcome.HANDED_BACK, "handed back: the worker has enoug
 class Hub:
     """Owns the children, in the worker's main thread: ``turn`` and whatever it calls run there.
 
-    Other threads come in by these doors only. ``wake`` and ``cancel`` leave a word for the next turn, and
-    ``inventory`` waits for it; ``retire`` sets a flag; ``running``, ``slots`` and ``turns`` may be read, as of now and
+    Other threads come in by these doors only. ``wake``, ``cancel`` and ``staff`` leave a word for the next turn, and
+    ``inventory`` waits for it; ``retire`` sets a flag; ``running``, ``slots``, ``turns`` and the load of
+    ``workload`` may be read, as of now and
     perhaps in the middle of a turn; ``ends`` passes on to the writer, which is made for it. ``abandon``, by which a
     stuck worker leaves, acts at once, since no turn will come.
     """
@@ -73,8 +75,9 @@ class Hub:
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
-        self._next_number = 1
-        self._births: list[float] = []
+        self.crew = Crew(self.slots, nursery, pool, settings, self.feeder.at_once, self._watch_child)
+        self.workload = Workload(self.slots, pool, self.feeder) if settings.scales else None
+        self._staff: int | None = None
         self._abandoned = False
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._on_wake)
         self._watch_nursery()
@@ -93,7 +96,12 @@ class Hub:
 
     def open(self) -> None:
         """Let the children be born."""
-        self._births = [0.0] * self.settings.processes
+        self.crew.open()
+
+    def staff(self, wanted: int) -> None:
+        """Have so many children from the next turn on; from any thread."""
+        self._staff = wanted
+        self.wake()
 
     def turn(self, *, feeding: bool) -> None:
         """One turn of the loop: at most TICK seconds when nothing happens."""
@@ -109,8 +117,13 @@ class Hub:
             slot.flush()
             self.hearing.retire_if_due(slot)
         if feeding:
-            self._give_birth(now)
+            if self._staff is not None:
+                self.crew.staff(self._staff)
+                self._staff = None
+            self.crew.give_birth(now)
             self.feed(now)
+        if self.workload is not None:
+            self.workload.sample(now)
         self.turns += 1
         while self._inventories:
             self._inventories.popleft().put(self._holds())
@@ -194,18 +207,8 @@ class Hub:
     def _watch_nursery(self) -> None:
         self._selector.register(self.nursery.sock, selectors.EVENT_READ, self._on_nursery)
 
-    def _give_birth(self, now: float) -> None:
-        due = [at for at in self._births if at <= now]
-        self._births = [at for at in self._births if at > now]
-        for _ in due:
-            at_once = self.feeder.at_once
-            places = max(at_once.values()) + self.settings.max_prefetch
-            mark = mark_of(self.nursery.worker_id, self._next_number)
-            slot, channel = Slot.create(self._next_number, places, mark, at_once)
-            self._next_number += 1
-            self.slots[slot.number] = slot
-            self.nursery.spawn(slot.number, channel, slot.marks.fd, slot.stacks.fd)
-            self._selector.register(slot.sock, selectors.EVENT_READ, lambda _, s=slot: self._on_child(s))
+    def _watch_child(self, slot: Slot) -> None:
+        self._selector.register(slot.sock, selectors.EVENT_READ, lambda _: self._on_child(slot))
 
     def _on_nursery(self, _events: int) -> None:
         said = self.nursery.receive()
@@ -256,8 +259,7 @@ class Hub:
         self._unwatch(slot)
         self.deaths.of_child(slot, code)
         slot.close()
-        calm = not slot.retiring and not slot.served and not slot.ending
-        self._births.append(monotonic() + (REBIRTH_PAUSE if calm else 0.0))
+        self.crew.died(slot)
 
     def _on_wake(self, _events: int) -> None:
         frames.receive(self._wake_out)

@@ -14,6 +14,8 @@ import selectors
 import signal
 import socket
 import sys
+from array import array
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -31,6 +33,9 @@ from taskkit.worker.stacks import answer_into
 from taskkit.worker.strays import bear, end_adopted, mark_of
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+ROOM = socket.CMSG_SPACE(64 * array("i").itemsize)
+DO_NOT_WAIT = socket.MSG_DONTWAIT | getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+"""``socket.recv_fds`` takes flags and forgets them: it would wait for the parent and not notice deaths meanwhile."""
 
 
 class Nursery:
@@ -63,16 +68,14 @@ class Nursery:
     def _listen(self) -> bool:
         """Carry out what the parent asks; False when it is gone."""
         try:
-            data, descriptors, _, _ = socket.recv_fds(
-                self.sock, frames.CHUNK, 64, socket.MSG_DONTWAIT | getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-            )
+            data, handed, _, _ = self.sock.recvmsg(frames.CHUNK, ROOM, DO_NOT_WAIT)
         except (BlockingIOError, InterruptedError):
             return True
         except OSError:
             return False
         if not data:
             return False
-        self._descriptors += descriptors
+        self._descriptors += _descriptors(handed)
         for body in self._unpacker.feed(data):
             order = frames.to_nursery.decode(body)
             if isinstance(order, Spawn):
@@ -161,6 +164,15 @@ class Nursery:
     def _tell(self, frame: msgspec.Struct) -> None:
         with contextlib.suppress(OSError):
             self.sock.sendall(frames.pack(frame))
+
+
+def _descriptors(handed: Iterable[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors that travelled along with some bytes."""
+    found = array("i")
+    for level, kind, raw in handed:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(raw[: len(raw) - len(raw) % found.itemsize])
+    return list(found)
 
 
 def hello(kit: Taskkit) -> Hello:

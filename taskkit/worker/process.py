@@ -13,7 +13,7 @@ from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic
 from taskkit.errors import BrokerUnavailable, StoreError
-from taskkit.queues import Queue
+from taskkit.queues import Order, Queue
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Worker
 from taskkit.worker.groups import reap_adopted
@@ -21,7 +21,9 @@ from taskkit.worker.holding import Holding
 from taskkit.worker.hub import Hub
 from taskkit.worker.nursery_link import NurseryLink
 from taskkit.worker.pool import Pool
+from taskkit.worker.portions import Portions
 from taskkit.worker.puller import Puller
+from taskkit.worker.scaler import Scaler
 from taskkit.worker.stuck import StuckExit
 from taskkit.worker.tally import Tally
 from taskkit.worker.verdicts import Judge
@@ -44,6 +46,7 @@ class WorkerProcess:
         settings: Worker,
         center: TaskCenter,
         queue: Queue,
+        order: Order,
         nursery: NurseryLink,
         queues: Sequence[str],
         stop: Stop,
@@ -56,6 +59,9 @@ class WorkerProcess:
         desk = center.worker_desk(worker_id)
         self.heart = center.apart(HEART_SECONDS)
         self.desk = self.heart.worker_desk(worker_id)
+        self.portions = Portions(
+            self.heart, worker_id, self.queues, order, settings.heartbeat_s, always=settings.scales
+        )
         judge = Judge({info.code: info for info in nursery.hello.handlers})
         self.writer = Writer(center, desk, self._ring, self.tally)
         self.pool = Pool(self._wake)
@@ -76,6 +82,9 @@ class WorkerProcess:
         )
         self._done, self._beat_at = Stop(), 0.0
         self._tickers = [Ticker("heartbeat", self.tick, self._done), *extra]
+        if settings.scales:
+            scaler = Scaler(self.hub, queue, self.queues, self.portions, settings)
+            self._tickers.append(Ticker("scaling", scaler.tick, stop))
         self._parent = psutil.Process()
         self._watched: dict[int, psutil.Process] = {}
         stop.on_ask(self._wake)
@@ -83,6 +92,13 @@ class WorkerProcess:
     def run(self) -> None:
         """Work until the stop; the worker's row is committed before the first message is taken."""
         self.center.nodes.enter_worker(self._beat())
+        self.portions.look()
+        if self.settings.max_processes and not self.settings.scales:
+            log.warning(
+                "worker.max_processes = %s is not above worker.processes = %s: their number stays",
+                self.settings.max_processes,
+                self.settings.processes,
+            )
         log.info("worker %s serves %s", self.id, ", ".join(self.queues))
         self.hub.open()
         self.writer.start()
@@ -110,6 +126,8 @@ class WorkerProcess:
         with self.beating("looking what limits are set"):
             self.heart.limits.refresh()
             self.center.limits.use(self.heart.limits)
+        with self.beating("looking how queues are split"):
+            self.portions.look()
         with self.beating("comparing with SQL what this worker holds"):
             self.holding.look_if_due()
         return max(0.0, min(CANCEL_LOOK, self._beat_at - monotonic()))
@@ -160,6 +178,8 @@ class WorkerProcess:
             pid=os.getpid(),
             queues=",".join(self.queues),
             processes=len(self.hub.slots) or self.settings.processes,
+            max_processes=self.settings.max_processes if self.settings.scales else None,
+            min_processes=self.settings.processes if self.settings.scales else None,
             busy=len(running),
             processed=tally.processed,
             failed=tally.failed,
@@ -198,6 +218,8 @@ class WorkerProcess:
 
     def _retire_the_grown(self) -> None:
         """A child that has grown by more than its limit is replaced when its task is done."""
+        pids = {slot.pid for slot in list(self.hub.slots.values())}
+        self._watched = {pid: process for pid, process in self._watched.items() if pid in pids}
         if not self.settings.max_growth_mib:
             return
         for slot in list(self.hub.slots.values()):

@@ -47,6 +47,7 @@ class Slot:
     """A child: its socket, its marks, its jobs. ``mode`` is that of its jobs while it has any.
 
     Of a mode it runs ``at_once`` jobs at a time, in the order in which they were given; the others wait in it.
+    ``retiring``: to be replaced once its jobs are done; ``leaving``: to go without another in its place.
     ``deaf_at`` is when its end of the socket closed, ``cause`` why it is killed if that is no fault of its jobs' time.
     """
 
@@ -68,6 +69,7 @@ class Slot:
     rss_at_start: int | None = None
     alone: bool = False
     retiring: bool = False
+    leaving: bool = False
     ending: bool = False
     verdicts: dict[int, ParentVerdict] = field(default_factory=dict)
     kill_at: float | None = None
@@ -88,7 +90,7 @@ class Slot:
     @property
     def usable(self) -> bool:
         """Whether it may be given jobs."""
-        return self.pid is not None and not self.retiring and not self.ending
+        return self.pid is not None and not (self.retiring or self.leaving or self.ending)
 
     @property
     def idle(self) -> bool:

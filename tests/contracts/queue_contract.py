@@ -13,6 +13,7 @@ import pytest
 from taskkit.errors import BrokerUnavailable, InputError
 from taskkit.model import DeadMessage, ListName, Message
 from taskkit.queues import Pulled
+from taskkit.shards import Portion
 from tests.contracts.queue_broker import MAIL, Broker, message, messages, priorities, pull_all, task_ids
 
 
@@ -129,11 +130,53 @@ class QueueContract:
         served = [queue.pull(["b", "a"], 1, 0).messages[0][0].queue for _ in range(10)]
         assert served == ["b"] * 5 + ["a"] * 5
 
-    def test_shards_are_served_from_home_and_stolen_from_the_rest(self, broker: Broker) -> None:
-        queue = broker.connect(shards={"a": 3}, home=4)
+    # shards
+
+    def test_a_worker_takes_from_its_own_shards_and_steals_from_the_rest(self, broker: Broker) -> None:
+        queue = broker.connect(shares={"a": Portion((1,), 3, 3)})
         queue.push({ListName("a", 5, shard): messages(2) for shard in range(3)})
         served = [queue.pull(["a"], 1, 0).messages[0][0].shard for _ in range(6)]
         assert served == [1, 1, 2, 2, 0, 0]
+
+    def test_one_pull_takes_from_as_many_shards_as_it_needs(self, broker: Broker) -> None:
+        queue = broker.connect(shares={"a": Portion((1,), 3, 3)})
+        queue.push({ListName("a", 5, shard): messages(10) for shard in range(3)})
+        pulled = queue.pull(["a"], 30, 0)
+        assert Counter(name.shard for name, _ in pulled.messages) == {0: 10, 1: 10, 2: 10}
+
+    def test_sched_09_priorities_hold_across_shards(self, broker: Broker) -> None:
+        queue = broker.connect(shares={"a": Portion((0,), 3, 3)})
+        queue.push({ListName("a", p, shard): messages(2) for p in (9, 5, 0) for shard in range(3)})
+        assert priorities(pull_all(queue, ["a"], 1)) == [0] * 6 + [5] * 6 + [9] * 6
+
+    def test_a_split_queue_and_a_whole_one_take_turns(self, broker: Broker) -> None:
+        queue = broker.connect(shares={"a": Portion((0, 1), 2, 2)})
+        queue.push({ListName("a", 5, 0): messages(9), ListName("a", 5, 1): messages(9)})
+        queue.push({ListName("b"): messages(18)})
+        served = [queue.pull(["a", "b"], 1, 0).messages[0][0] for _ in range(36)]
+        assert [name.queue for name in served] == ["a", "b"] * 18
+
+    def test_a_shard_that_others_keep_to_is_served_by_those_who_have_enough(self, broker: Broker) -> None:
+        queue = broker.connect(shares={"a": Portion((0,), 4, 4)})
+        queue.push({ListName("a", 5, shard): messages(100) for shard in range(4)})
+        served = Counter(queue.pull(["a"], 1, 0).messages[0][0].shard for _ in range(96))
+        assert set(served) == {0, 1, 2, 3}
+        assert served[0] > 80
+
+    def test_shards_that_a_queue_had_before_are_emptied_first(self, broker: Broker) -> None:
+        queue = broker.connect(shares={"a": Portion((1,), 2, 4)})
+        queue.push({ListName("a", 5, shard): messages(1) for shard in range(4)})
+        served = [queue.pull(["a"], 1, 0).messages[0][0].shard for _ in range(4)]
+        assert sorted(served[:2]) == [2, 3]
+
+    @pytest.mark.parametrize("shard", range(3))
+    def test_a_pull_that_waits_is_woken_by_a_push_to_any_shard(self, broker: Broker, shard: int) -> None:
+        queue = broker.connect(shares={"a": Portion((1,), 3, 3)})
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(queue.pull, ["a", "b"], 5, 20)
+            time.sleep(0.1)  # most of the time the pull waits by now; the promise holds either way
+            broker.queue.push({ListName("a", 5, shard): [message(77)]})
+            assert task_ids(waiting.result(10)) == [77]
 
     # waiting
 

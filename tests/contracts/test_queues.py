@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from taskkit.queues import MemoryQueue, MemoryStore, Queue, connect
 from taskkit.queues.keys import Keys
 from taskkit.queues.order import Order
 from taskkit.settings.brokers import parse
+from taskkit.shards import Portion
 from tests.contracts.queue_broker import Broker, message, task_ids
 from tests.contracts.queue_contract import QueueContract
 from tests.servers import Valkey, available, free_port
@@ -69,9 +70,15 @@ def broker(request: pytest.FixtureRequest, key_prefix: str) -> Iterator[Broker]:
 Built = tuple[Callable[..., Queue], Callable[..., None]]
 
 
+def ordered(shares: Mapping[str, Portion] | None = None, **options: bool) -> Order:
+    order = Order(**options)
+    order.share(shares or {})
+    return order
+
+
 def memory_broker(_request: pytest.FixtureRequest, _prefix: str) -> Built:
     store = MemoryStore()
-    return lambda **options: MemoryQueue(store, order=Order(**options)), MemoryQueue(store).push_raw
+    return lambda **options: MemoryQueue(store, order=ordered(**options)), MemoryQueue(store).push_raw
 
 
 def redis_broker(request: pytest.FixtureRequest, prefix: str) -> Built:
@@ -82,7 +89,7 @@ def redis_broker(request: pytest.FixtureRequest, prefix: str) -> Built:
         with redis.Redis(port=valkey.port) as client:
             client.rpush(Keys(prefix).list(name), *raws)
 
-    return lambda **options: connect(valkey.url, prefix, lmpop=lmpop, **options), push_raw
+    return lambda **options: connect(valkey.url, prefix, lmpop=lmpop, order=ordered(**options)), push_raw
 
 
 def cluster_broker(request: pytest.FixtureRequest, prefix: str) -> Built:
@@ -94,7 +101,7 @@ def cluster_broker(request: pytest.FixtureRequest, prefix: str) -> Built:
         client.rpush(Keys(prefix).list(name), *raws)
         client.close()
 
-    return lambda **options: connect(url, prefix, **options), push_raw
+    return lambda **options: connect(url, prefix, order=ordered(**options)), push_raw
 
 
 BUILDERS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,16 @@ def test_the_shape_of_the_json(center: TaskCenter) -> None:
     (scheduler,), (one,) = found["schedulers"], found["workers"]
     assert (scheduler["pid"], scheduler["alive"], scheduler["dispatched"]) == (8, True, 5)
     assert (one["queues"], one["processes"], one["alive"]) == (["mail", "reports"], 4, True)
+
+
+def test_a_worker_whose_children_follow_the_load_says_between_which_numbers(center: TaskCenter) -> None:
+    center.nodes.enter_worker(replace(worker("host:7:a", "mail"), min_processes=2, max_processes=8))
+    center.nodes.beat_worker(worker("host:7:a", "mail"))
+    assert "1 of 4 (2 to 8)" in done("status").out
+    (node,) = done("status", "--json").json["workers"]
+    assert (node["processes"], node["min_processes"], node["max_processes"]) == (4, 2, 8)
+    center.nodes.enter_worker(worker("host:8:b", "mail", 8))
+    assert done("status", "--json").json["workers"][1]["max_processes"] is None
 
 
 def test_the_page_names_what_is_missing(center: TaskCenter) -> None:

@@ -551,7 +551,7 @@ def test_rule_16_rule_17_a_loss_whose_commit_got_no_reply_is_recorded_once_and_t
         workers = WorkerRecovery(center, "s", Scheduler())
         for look in (
             workers.look,
-            lambda: center.recovery.ring_again(center.recovery.suspects(LIST, 0, None)),
+            lambda: center.recovery.ring_again(center.recovery.suspects(LIST, 0, {})),
         ):
             proxy.lose_commit(when)
             look()

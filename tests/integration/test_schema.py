@@ -40,7 +40,7 @@ LATER_MIGRATIONS = sorted(path for path in MIGRATIONS.glob("[0-9]*.py") if not p
 TABLES = {
     "task_center", "task_run", "task_worker", "task_occurrence", "task_sample", "task_schedule",
     "task_scheduler", "task_lease", "task_action", "task_installation", "task_schema", "task_lock", "task_once",
-    "task_limit", "task_limit_line", "task_limit_place",
+    "task_limit", "task_limit_line", "task_limit_place", "task_queue",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The names of keys: readable, one hash tag per queue, and never the same for two lists."""
+"""The names of keys: readable, one hash tag per queue and shard, and never the same for two lists."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.naughty import naughty_strings
         (ListName("email", 5, 0), "task:queue:{email}"),
         (ListName("email", 0), "task:queue:{email}:0"),
         (ListName("email", 9), "task:queue:{email}:9"),
-        (ListName("email", 5, 2), "task:queue:{email}:5:2"),
-        (ListName("email", 0, 2), "task:queue:{email}:0:2"),
+        (ListName("email", 5, 2), "task:queue:{email/2}:5:2"),
+        (ListName("email", 0, 2), "task:queue:{email/2}:0:2"),
         (ListName("队列"), "task:queue:{队列}"),
         (ListName("a b:c"), "task:queue:{a b:c}"),
         (ListName("{x}"), "task:queue:{%7Bx%7D}"),
@@ -60,14 +60,37 @@ def test_a_queue_without_a_name_is_refused() -> None:
 @pytest.mark.parametrize(
     "queue", ["default", "high", "队列", "{", "}", "{}", "}{", "a{b}c", "w1:{x}:5", "%7B"]
 )
-def test_rule_27_redis_07_all_lists_of_a_queue_share_a_slot(queue: str) -> None:
+def test_rule_27_redis_07_all_priorities_of_a_queue_share_a_slot_and_so_do_those_of_a_shard(
+    queue: str,
+) -> None:
     keys = Keys("t{1}")
-    slots = {key_slot(keys.list(ListName(queue, p, s))) for p, s in product(range(10), range(3))}
-    assert len(slots) == 1
+    for shard in range(3):
+        assert len({key_slot(keys.list(ListName(queue, p, shard))) for p in range(10)}) == 1
+
+
+def test_rule_27_the_shards_of_a_queue_are_spread_over_the_slots() -> None:
+    slots = [key_slot(Keys().list(ListName("email", 5, shard))) for shard in range(8)]
+    assert len(set(slots)) == 8
+    assert {slot // 8192 for slot in slots} == {0, 1}, "both nodes of a cluster of two have some"
 
 
 def test_no_two_lists_share_a_key() -> None:
-    queues = ["a", "a:0", "a:0:1", "{a}", "%7Ba%7D", "a}:0", "a}", "a%", "a\n", "A", " a", "a "]
+    queues = [
+        "a",
+        "a:0",
+        "a:0:1",
+        "a/1",
+        "a/2:0",
+        "{a}",
+        "%7Ba%7D",
+        "a}:0",
+        "a}",
+        "a%",
+        "a\n",
+        "A",
+        " a",
+        "a ",
+    ]
     names = {ListName(*parts) for parts in product(queues, range(10), range(4))}
     assert len({Keys().list(name) for name in names}) == len(names)
 

@@ -43,7 +43,9 @@ SELECT {now} AS now,
   EXISTS (SELECT 1 FROM task_center {force_dispatch}
           WHERE status = 4 AND queue = :queue AND priority = :priority AND plan_next_run_at <= {now}) AS failed,
   EXISTS (SELECT 1 FROM task_limit WHERE scope = 'queue' AND (name = :queue OR (
-            name LIKE '%*' AND SUBSTR(:queue, 1, {letters}(name) - 1) = SUBSTR(name, 1, {letters}(name) - 1)))) AS bound
+            name LIKE '%*' AND SUBSTR(:queue, 1, {letters}(name) - 1) = SUBSTR(name, 1, {letters}(name) - 1)))) AS bound,
+  (SELECT shards FROM task_queue WHERE queue = :queue) AS shards,
+  (SELECT lists FROM task_queue WHERE queue = :queue) AS lists
 """
 
 LOCK_DUE = """
@@ -58,7 +60,7 @@ UPDATE task_center {force_primary} SET
   status = :to,
   occurrence_attempt = CASE WHEN task_type = 1 AND occurrence_at IS NOT NULL AND occurrence_attempt IS NULL
                             THEN attempt + 1 ELSE occurrence_attempt END,
-  attempt = attempt + 1, dispatched_at = :now, token = :token, list_name = {list_name},
+  attempt = attempt + 1, dispatched_at = :now, token = :token, list_name = {list_name(:shards)},
   worker_id = NULL, claimed_at = NULL, spare = {spare_dispatched}, updated_at = {now}
 WHERE id IN :ids AND status IN :statuses AND plan_next_run_at <= {now}
 """
@@ -69,7 +71,7 @@ WHERE id IN :ids AND status IN :statuses
 """
 
 WON_IN_BATCH = """
-SELECT id, task_code, attempt, queue, priority, dispatched_at FROM task_center {force_primary}
+SELECT id, task_code, attempt, queue, priority, dispatched_at, list_name FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND token = :token ORDER BY id {for_update}
 """
 

@@ -1,8 +1,9 @@
 """Statements about the processes: workers, schedulers, leases, and what this installation is called."""
 
 WORKER_IN = """
-INSERT INTO task_worker (worker_id, host, pid, queues, processes, started_at, heartbeat_at)
-VALUES (:worker_id, :host, :pid, :serves, :processes, {now}, {now})
+INSERT INTO task_worker
+  (worker_id, host, pid, queues, processes, min_processes, max_processes, started_at, heartbeat_at)
+VALUES (:worker_id, :host, :pid, :serves, :processes, :min_processes, :max_processes, {now}, {now})
 """
 
 WORKER_BEAT = """
@@ -24,10 +25,16 @@ UPDATE task_worker SET stopped_at = {now}, heartbeat_at = {now}, busy = 0, tasks
 
 # One that has beaten since it was declared dead is alive again.
 WORKERS = """
-SELECT worker_id, host, pid, queues, processes, started_at, heartbeat_at, {age(heartbeat_at)} AS heartbeat_age_s,
+SELECT worker_id, host, pid, queues, processes, min_processes, max_processes, started_at, heartbeat_at, {age(heartbeat_at)} AS heartbeat_age_s,
   CASE WHEN lost_at >= heartbeat_at THEN lost_at END AS lost_at,
   last_progress_at, busy, processed, failed, dropped, retries, rss_bytes, cpu_percent, children, tasks, stacks, stopped_at
 FROM task_worker WHERE stopped_at IS NULL ORDER BY host, pid
+"""
+
+# Those that live as far as one can see, by what they serve.
+SERVING = """
+SELECT worker_id, queues FROM task_worker
+WHERE stopped_at IS NULL AND heartbeat_at > {after(-:age)} AND (lost_at IS NULL OR lost_at < heartbeat_at)
 """
 
 SCHEDULER_IN = """

@@ -4,13 +4,20 @@ DISPATCHED_LISTS = """
 SELECT DISTINCT queue, priority FROM task_center {force_dispatch} WHERE status = :status
 """
 
-# Older than the head of their list, which is first in first out; or pushed to another list than their row now says.
-SUSPECTS = """
+# Older than the head of their list, which is first in first out; or in a list that has no head, or is none we know.
+_SUSPECTS = """
 SELECT id, attempt, list_name FROM task_center {force_dispatch}
-WHERE status = :status AND queue = :queue AND priority = :priority AND dispatched_at <= {after(-:age)}
-  AND (:head IS NULL OR dispatched_at <= :head OR list_name <> {list_name})
+WHERE status = :status AND queue = :queue AND priority = :priority AND dispatched_at <= {after(-:age)} {older}
 ORDER BY plan_next_run_at LIMIT :n
 """
+
+
+def suspects(heads: int) -> str:
+    """With so many lists that have a head, by their names ``:list_0`` … and the heads ``:head_0`` …"""
+    each = [f"(list_name = :list_{n} AND dispatched_at <= :head_{n})" for n in range(heads)]
+    older = f"AND (list_name NOT IN :names OR {' OR '.join(each)})" if heads else ""
+    return _SUSPECTS.replace("{older}", older)
+
 
 _ATTEMPT = """
   id, task_code, attempt, queue, '' AS payload, task_type, timeout, max_retry, retry_count, retry_delays, lost_count,

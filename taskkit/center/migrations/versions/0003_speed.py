@@ -1,4 +1,5 @@
-"""Speed and limits: room in a row for what its updates add to it; how many may run at once, and how many start."""
+"""Speed, limits and shards: room in a row for what its updates add to it; how many may run at once, and how many start;
+how queues are split; between which numbers a worker's children are."""
 
 from __future__ import annotations
 
@@ -33,7 +34,26 @@ def upgrade() -> None:
         op.add_column("task_center", sa.Column("spare", name(96), nullable=True, server_default=default))
     if "granted_at" not in present:
         op.add_column("task_center", instant("granted_at"))
+    workers = {column["name"] for column in sa.inspect(op.get_bind()).get_columns("task_worker")}
+    for title in ("min_processes", "max_processes"):
+        if title not in workers:
+            op.add_column("task_worker", sa.Column(title, count(), nullable=True))
     create_limits()
+    create_queues()
+
+
+def create_queues() -> None:
+    """The queues that are split into shards."""
+    if not sa.inspect(op.get_bind()).has_table("task_queue"):
+        table(
+            "task_queue",
+            sa.Column("queue", name(64), primary_key=True),
+            sa.Column("shards", count(), nullable=False),
+            sa.Column("lists", count(), nullable=False),
+            stamp("created_at"),
+            stamp("updated_at", on_update=True),
+            sa.CheckConstraint("shards BETWEEN 1 AND lists AND lists <= 64", name="ck_queue_shards"),
+        )
 
 
 def create_limits() -> None:
@@ -86,7 +106,9 @@ def index(title: str, of: str, columns: list[str]) -> None:
 
 def downgrade() -> None:
     """Back to 0002."""
-    for title in ("task_limit_place", "task_limit_line", "task_limit"):
+    for title in ("task_queue", "task_limit_place", "task_limit_line", "task_limit"):
         op.drop_table(title)
+    for title in ("max_processes", "min_processes"):
+        op.drop_column("task_worker", title)
     op.drop_column("task_center", "granted_at")
     op.drop_column("task_center", "spare")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
@@ -45,6 +45,7 @@ class Database:
     ) -> None:
         self.url = _with_driver(make_url(url))
         self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.clock = clock
         self.dialect: Dialect = SQLite(clock) if self.sqlite else MySQL()
         self.counters: Counter[str] = Counter()
         self._texts: dict[str, sa.TextClause] = {}
@@ -55,6 +56,12 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<Database {self.url.render_as_string(hide_password=True)}>"
+
+    @property
+    def in_use(self) -> int:
+        """How many of its connections somebody is using at this moment."""
+        pool: Any = self.engine.pool
+        return int(pool.checkedout()) if hasattr(pool, "checkedout") else 0
 
     @property
     def absent(self) -> bool:

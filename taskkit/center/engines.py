@@ -10,6 +10,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 
 from taskkit.center.dialect import Dialect, SQLite
 from taskkit.errors import DatabaseUnavailable
+from taskkit.identity import connection_name
 
 READ_ONLY = "taskkit_read_only"
 GREETING_SECONDS = 5.0
@@ -58,8 +59,14 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
         _prepare_mysql(raw, record)
         raw._read_timeout = read_timeout  # noqa: SLF001 - a server that says nothing is found out sooner, and PyMySQL has no other way
 
+    event.listen(engine, "do_connect", _introduce)
     event.listen(engine, "connect", prepare)
     return engine
+
+
+def _introduce(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+    """Say who connects, as the process is called at this moment; a name in the URL is kept."""
+    parameters.setdefault("program_name", connection_name())
 
 
 def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> Engine:

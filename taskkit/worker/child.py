@@ -45,6 +45,8 @@ from taskkit.worker.marks import Marks
 from taskkit.worker.perform import Ended, perform, perform_async
 
 log = logging.getLogger("taskkit.child")
+HANDLERS_CONNECTIONS = 1, 2
+"""A child opens no connection by itself. For handlers that use the kit's task center it keeps one; two more come and go."""
 
 
 class Child:
@@ -65,7 +67,7 @@ class Child:
         self._async: dict[int, asyncio.Task[None]] = {}
         self._cancelled: dict[int, str] = {}
         self._pool: ThreadPoolExecutor | None = None
-        kit.producer = PipeProducer(self, kit)
+        kit.producer, kit.connections = PipeProducer(self, kit), HANDLERS_CONNECTIONS
 
     def run(self) -> None:
         """Serve until the parent says so or is gone."""

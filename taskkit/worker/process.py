@@ -54,7 +54,7 @@ class WorkerProcess:
         )  # fmt: skip
         self.tally = Tally()
         desk = center.worker_desk(worker_id)
-        self.heart = center.apart(HEART_SECONDS)
+        self.heart = center.apart(read_timeout=HEART_SECONDS)
         self.desk = self.heart.worker_desk(worker_id)
         judge = Judge({info.code: info for info in nursery.hello.handlers})
         self.writer = Writer(center, desk, self._ring, self.tally)

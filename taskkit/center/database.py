@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from taskkit.center.dialect import Dialect, MySQL, SQLite
 from taskkit.center.engines import READ_ONLY, make_engine
 from taskkit.center.faults import SQLITE_ADVICE, Fault, classify, explain
+from taskkit.center.sessions import is_pooled, still_ours
 from taskkit.clock import utc_now
 from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, StoreError
 
@@ -45,6 +46,7 @@ class Database:
     ) -> None:
         self.url = _with_driver(make_url(url))
         self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.pooled = not self.sqlite and is_pooled(self.url)
         self.clock = clock
         self.dialect: Dialect = SQLite(clock) if self.sqlite else MySQL()
         self.counters: Counter[str] = Counter()
@@ -141,6 +143,8 @@ class Database:
             transaction = connection.begin()
             try:
                 result = work(connection)
+                if not self.sqlite and not self.pooled:
+                    still_ours(connection)
             except BaseException:
                 _quietly(transaction.rollback)
                 raise

@@ -1,13 +1,16 @@
 """Dispatch: how many due rows a second one scheduler moves, and two; and what a scan costs when there are millions.
 
     python bench/dispatch.py [--rows 50000]
+    python bench/dispatch.py --report-transaction 20 [--rows 50000]
     python bench/dispatch.py --flat [--finished 5000000 --future 1000000 --due 200000] [--report-minutes 10]
 
 Rate: real schedulers are up, then all rows become due in one transaction, in mixed priorities of three queues; the
 queues have room for all of them, nobody takes anything out. (rows - those of the first instant) / (last - first
 dispatched_at). --flat: scans for the next 1,000 in this process, over a queue in memory, in turn on a task center of
 millions of rows and on one that holds nothing else; with --report-minutes also while another connection keeps a
-transaction open, with what doctor says of it. MariaDB or, with --server, MySQL.
+transaction open, with what doctor says of it. --report-transaction: the same in small, for some seconds, as fast as it
+goes: scans before, beside and after a report's transaction, and what each 100,000 dispatched tasks add. MariaDB or,
+with --server, MySQL.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import redis
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import flatness
+from bench import flatness, report_transaction
 from bench.loading import put, shelve
 from bench.report import Report, alternating, chosen_settings, parser
 from bench.stack import Stack, server_ground
@@ -83,10 +86,18 @@ def main() -> None:
     add("--due", type=int, default=200_000, help="due rows (200000)")
     add("--scans", type=int, default=20, help="scans of each a round (20)")
     add("--report-minutes", type=int, default=0, help="minutes beside an open transaction (0: none)")
+    add("--report-transaction", type=float, default=0, metavar="S", help="scans beside a report of S seconds")
     options = found.parse_args()
     if options.database != "mariadb":
         raise SystemExit("this needs a server: --database mariadb, or --server URL")
-    if options.flat:
+    if options.report_transaction:
+        options.rounds = 0
+        report = Report("Scans beside a report's open transaction", options, report_transaction.HEAD)
+        report.notes.append(
+            f"{options.rows:,} due rows in 3 queues and 10 priorities; each scan's 1,000 end at once"
+        )
+        report_transaction.run(options, report)
+    elif options.flat:
         report = Report("A scan for the next 1,000 due rows", options, flatness.HEAD)
         shape = f"{options.finished:,} finished, {options.future:,} future and {options.due:,} due rows"
         report.notes.append(

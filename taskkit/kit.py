@@ -41,6 +41,8 @@ class Taskkit(Locking):
         self._asker: Asker | None = None
         self._memory: MemoryTokens | None = None
         self._silent_until = 0.0
+        self.connections = 5, 2
+        """How many connections to SQL are kept, and how many more there may be for moments."""
         self._producer: Producer | None = None
         self.registry = Registry()
         self.operations = Operations(lambda: self.center, self._ring)
@@ -67,7 +69,8 @@ class Taskkit(Locking):
             if self._center is None:
                 from taskkit.doors import open_center
 
-                self._center = open_center(self.settings)
+                kept, more = self.connections
+                self._center = open_center(self.settings, pool_size=kept, overflow=more)
             return self._center
 
     @property

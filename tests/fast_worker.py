@@ -15,15 +15,15 @@ if "FAST_READ_S" in os.environ:
     for kind in (Database, TaskCenter):
         kind.__init__.__kwdefaults__["read_timeout"] = float(os.environ["FAST_READ_S"])  # type: ignore[misc]
 if "FAST_LOCK_S" in os.environ:
-    from taskkit.center import engines
+    from taskkit.center import sessions
 
-    engines.MYSQL_SESSION = tuple(
+    sessions.MYSQL_SESSION = tuple(
         text.replace(
             "innodb_lock_wait_timeout = 10", f"innodb_lock_wait_timeout = {os.environ['FAST_LOCK_S']}"
         )
-        for text in engines.MYSQL_SESSION
+        for text in sessions.MYSQL_SESSION
     )
-    engines.MYSQL_EXPECTED["innodb_lock_wait_timeout"] = os.environ["FAST_LOCK_S"]
+    sessions.MYSQL_EXPECTED["innodb_lock_wait_timeout"] = os.environ["FAST_LOCK_S"]
 
 if __name__ == "__main__":
     main()

@@ -360,3 +360,8 @@ def joined(path: str, commit: bool) -> int:
         else:
             connection.rollback()
     return task_id
+
+
+@kit.task("enqueue_keyed", timeout=60)
+def enqueue_keyed(path: str, key: str) -> int:
+    return mark.options(unique_key=key).enqueue(path=path)

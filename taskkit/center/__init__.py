@@ -68,10 +68,16 @@ class TaskCenter:
         """The verbs of one worker."""
         return WorkDesk(self.database, worker_id, self.limits, self.rules.default_zone)
 
-    def apart(self, read_timeout: float = 5) -> TaskCenter:
-        """The same task center over one connection of its own, for when all others are in use or stuck."""
-        url = self.database.url.render_as_string(hide_password=False)
-        return TaskCenter(url, rules=self.rules, pool_size=1, overflow=0, read_timeout=read_timeout)
+    def apart(self, connections: int = 1, *, read_timeout: float = 60) -> TaskCenter:
+        """The same task center over so many connections of its own, for who must not wait behind others."""
+        return TaskCenter(
+            self.database.url.render_as_string(hide_password=False),
+            rules=self.rules,
+            pool_size=connections,
+            overflow=0,
+            clock=self.database.clock,
+            read_timeout=read_timeout,
+        )
 
     def now(self) -> datetime:
         """The database's clock."""

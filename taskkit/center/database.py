@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from taskkit.center.dialect import Dialect, MySQL, SQLite
 from taskkit.center.engines import READ_ONLY, make_engine
 from taskkit.center.faults import SQLITE_ADVICE, Fault, classify, explain
+from taskkit.center.sessions import is_pooled, still_ours
 from taskkit.clock import utc_now
 from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, StoreError
 
@@ -45,6 +46,8 @@ class Database:
     ) -> None:
         self.url = _with_driver(make_url(url))
         self.sqlite = self.url.get_backend_name() == "sqlite"
+        self.pooled = not self.sqlite and is_pooled(self.url)
+        self.clock = clock
         self.dialect: Dialect = SQLite(clock) if self.sqlite else MySQL()
         self.counters: Counter[str] = Counter()
         self._texts: dict[str, sa.TextClause] = {}
@@ -55,6 +58,12 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<Database {self.url.render_as_string(hide_password=True)}>"
+
+    @property
+    def in_use(self) -> int:
+        """How many of its connections somebody is using at this moment."""
+        pool: Any = self.engine.pool
+        return int(pool.checkedout()) if hasattr(pool, "checkedout") else 0
 
     @property
     def absent(self) -> bool:
@@ -134,6 +143,8 @@ class Database:
             transaction = connection.begin()
             try:
                 result = work(connection)
+                if not self.sqlite and not self.pooled:
+                    still_ours(connection)
             except BaseException:
                 _quietly(transaction.rollback)
                 raise

@@ -8,24 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine
 
+from taskkit.center import sessions
 from taskkit.center.dialect import Dialect, SQLite
-from taskkit.errors import DatabaseUnavailable
+from taskkit.identity import connection_name
 
 READ_ONLY = "taskkit_read_only"
 GREETING_SECONDS = 5.0
-MYSQL_SESSION = (
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    "SET SESSION time_zone = '+00:00', innodb_lock_wait_timeout = 10, lock_wait_timeout = 30, "
-    "sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
-)
-MARIADB_SESSION = ("SET SESSION idle_transaction_timeout = 30",)
-MYSQL_EXPECTED = {
-    "time_zone": "+00:00",
-    "innodb_lock_wait_timeout": "10",
-    "tx_isolation": "READ-COMMITTED",
-    "transaction_isolation": "READ-COMMITTED",
-}
-MYSQL_SHOW = f"SHOW SESSION VARIABLES WHERE Variable_name IN {tuple(MYSQL_EXPECTED)}"
 SQLITE_SESSION = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -44,8 +32,11 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
         "write_timeout": read_timeout,
         "charset": "utf8mb4",
     }
+    pooled = sessions.is_pooled(url)
+    if pooled:
+        arguments |= {"client_flag": sessions.FOUND_ROWS | sessions.MULTI_STATEMENTS, "autocommit": None}
     engine = sa.create_engine(
-        url.difference_update_query(["charset"]),
+        url.difference_update_query(["charset", sessions.POOLER]),
         connect_args=arguments,
         pool_size=pool_size,
         max_overflow=overflow,
@@ -53,13 +44,21 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
         pool_timeout=30,
         hide_parameters=True,
     )
+    if pooled:
+        engine.dialect.do_begin = sessions.do_begin  # type: ignore[method-assign, assignment]
 
-    def prepare(raw: Any, record: Any) -> None:
-        _prepare_mysql(raw, record)
+    def prepare(raw: Any, _record: Any) -> None:
+        (sessions.prepare_pooled if pooled else sessions.prepare)(raw)
         raw._read_timeout = read_timeout  # noqa: SLF001 - a server that says nothing is found out sooner, and PyMySQL has no other way
 
+    event.listen(engine, "do_connect", _introduce)
     event.listen(engine, "connect", prepare)
     return engine
+
+
+def _introduce(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+    """Say who connects, as the process is called at this moment; a name in the URL is kept."""
+    parameters.setdefault("program_name", connection_name())
 
 
 def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> Engine:
@@ -87,22 +86,6 @@ def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> 
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin_immediate)
     return engine
-
-
-def _prepare_mysql(raw: Any, _record: Any) -> None:
-    """Every connection gets our session, and is looked at: a pooler may have dropped the settings."""
-    cursor = raw.cursor()
-    for statement in MYSQL_SESSION + (MARIADB_SESSION if "MariaDB" in raw.get_server_info() else ()):
-        cursor.execute(statement)
-    cursor.execute(MYSQL_SHOW)
-    wrong = [f"{title} {value}" for title, value in cursor.fetchall() if value != MYSQL_EXPECTED[title]]
-    cursor.close()
-    raw.commit()
-    if wrong:
-        raise DatabaseUnavailable(
-            f"the session settings did not hold ({', '.join(wrong)}): a pooler drops them; "
-            "let it pass SET SESSION through, or connect to the server itself"
-        )
 
 
 def _begin_immediate(connection: Connection) -> None:

@@ -60,7 +60,8 @@ class GrantDesk:
 
     def look(self) -> Look:
         """What there is to do now; nothing is locked."""
-        return self.database.read(self._look)
+        book = self.limits.book  # not while the connection is held
+        return self.database.read(lambda c: self._look(c, book))
 
     def grant(
         self, look: Look, rooms: Mapping[ListName, int], spare: int, only: Collection[int] | None = None
@@ -69,7 +70,11 @@ class GrantDesk:
 
         ``only``: none but these. Raises StoreError when the database refuses one of the rows; none is let go then.
         """
-        token, _ = new_token(), self.dispatch.shards.book
+        token, _, _ = (
+            new_token(),
+            self.limits.book,
+            self.dispatch.shards.book,
+        )  # known before the connection is held
 
         def work(connection: Connection) -> Batch:
             self.tried, self.unseen = [], set()
@@ -100,7 +105,7 @@ class GrantDesk:
 
         self.database.write(write)
 
-    def _look(self, connection: Connection) -> Look:
+    def _look(self, connection: Connection, book: LimitBook) -> Look:
         instant, names, back, rest = self.database.dialect.instant, set(), [], None
         for row in connection.execute(self.database.text(sql.LOOK), {"lines": LINES, "back": BACK}):
             if row.what == "due":
@@ -110,7 +115,7 @@ class GrantDesk:
             else:
                 at, now = instant(row.look_at), instant(row.now)
                 rest = None if at is None or now is None else (at - now).total_seconds()
-        names.update(name for place in back for name in lines_of(self.limits.book, place))
+        names.update(name for place in back for name in lines_of(book, place))
         return Look(frozenset(names), tuple(back), rest)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from taskkit.center.database import Database
 from taskkit.center.faults import Fault, classify, explain
+from taskkit.center.sessions import begun_before
 from taskkit.errors import SchemaError
 
 HEAD = "0003"
@@ -64,12 +67,12 @@ def upgrade(database: Database) -> tuple[str | None, str]:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
 
     def run(connection: sa.Connection) -> None:
-        _alone(connection, database.sqlite)
         _refuse_remains(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 
-    _run(database, run)
+    with _alone(database):
+        _run(database, run)
     return before, HEAD
 
 
@@ -77,6 +80,9 @@ def _run(database: Database, run: Any) -> None:
     """MySQL commits at every CREATE TABLE, so a repeat would find half a schema: no repeats here."""
     with database.engine.connect() as connection:
         transaction = connection.begin()
+        if database.pooled:
+            before = begun_before(connection.connection.driver_connection)
+            sa.event.listen(connection, "before_cursor_execute", before)
         try:
             run(connection)
             transaction.commit()
@@ -87,8 +93,6 @@ def _run(database: Database, run: Any) -> None:
         except BaseException:
             transaction.rollback()
             raise
-        finally:
-            _release(connection, database.sqlite)
 
 
 def _held_up(error: SQLAlchemyError, sqlite: bool) -> str | None:
@@ -113,18 +117,22 @@ def _refuse_remains(connection: sa.Connection) -> None:
         )
 
 
-def _alone(connection: sa.Connection, sqlite: bool) -> None:
-    """Two upgrades at once: the second waits. On SQLite the transaction itself is exclusive."""
-    if (
-        not sqlite
-        and connection.execute(sa.text(f"SELECT GET_LOCK('taskkit_upgrade', {WAIT_S})")).scalar() != 1
-    ):
-        raise SchemaError(
-            "another `taskkit db upgrade` is running on this database; try again when it is done"
-        )
+@contextmanager
+def _alone(database: Database) -> Iterator[None]:
+    """Two upgrades at once: the second waits. On SQLite the transaction itself is exclusive.
 
-
-def _release(connection: sa.Connection, sqlite: bool) -> None:
-    if not sqlite and not connection.closed and not connection.invalidated:
-        connection.execute(sa.text("SELECT RELEASE_LOCK('taskkit_upgrade')"))
-        connection.rollback()
+    The lock stands in a transaction of its own, which stays open: a pooler takes back the connection of the upgrade at
+    every CREATE and ALTER, since they commit.
+    """
+    if database.sqlite:
+        yield
+        return
+    with database.engine.connect() as connection:
+        connection.detach()  # closed at the end, and with it the lock is gone
+        if getattr(connection.dialect, "is_mariadb", False):
+            connection.execute(sa.text("SET SESSION idle_transaction_timeout = 0"))
+        if connection.execute(sa.text(f"SELECT GET_LOCK('taskkit_upgrade', {WAIT_S})")).scalar() != 1:
+            raise SchemaError(
+                "another `taskkit db upgrade` is running on this database; try again when it is done"
+            )
+        yield

@@ -41,6 +41,10 @@ class ShardDesk:
         self._book = ShardBook({row.queue: Split(row.shards, row.lists) for row in rows})
         return self._book
 
+    def use(self, other: ShardDesk) -> None:
+        """Know what another desk has seen, over a connection of its own."""
+        self._book = other.book
+
     def split(self, queue: str, shards: int, actor: str) -> Split:
         """Split a queue into so many shards from now on; 1 makes it whole again."""
         text = sql.SPLIT_SQLITE if self.database.sqlite else sql.SPLIT_MYSQL

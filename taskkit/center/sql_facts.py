@@ -12,6 +12,7 @@ from taskkit.center import schema as revisions
 from taskkit.center.database import Database
 from taskkit.center.grants import Grants, read_grants
 from taskkit.center.statements import sql_facts as sql
+from taskkit.center.transactions import TransactionFacts, read_transactions
 from taskkit.clock import monotonic, utc_now
 from taskkit.errors import SchemaError, StoreError
 
@@ -24,6 +25,7 @@ LOOKS = 3
 class SqlFacts:
     """Facts of one server or file. ``settings`` are its global variables, or an SQLite file's pragmas, as text.
 
+    ``sessions`` is how many answered a few transactions of one connection; ``pooled``, whether that was foreseen.
     ``offset_ms`` is this node's clock less the database's; ``schema_problem`` the sentence that refuses the schema.
     None and empty: it did not tell.
     """
@@ -43,6 +45,9 @@ class SqlFacts:
     schema_problem: str | None = None
     offset_ms: float | None = None
     latency_ms: float | None = None
+    transactions: TransactionFacts = field(default_factory=TransactionFacts)
+    pooled: bool = False
+    sessions: int = 1
 
 
 def read_facts(database: Database) -> SqlFacts:
@@ -123,6 +128,9 @@ def _server(database: Database) -> dict[str, Any]:
         "grants": _grants(database, name),
         "engines": {row.name: str(row.engine) for row in tables},
         "collations": {row.name: str(row.collation) for row in tables},
+        "transactions": read_transactions(lambda statement: _asked(database, statement)),
+        "pooled": database.pooled,
+        "sessions": len({row[0] for _ in range(LOOKS) for row in _asked(database, sql.SESSION) or ()}),
         "indexes": None if indexes is None else frozenset(f"{row.table_name}.{row.name}" for row in indexes),
     }
 

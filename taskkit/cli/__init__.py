@@ -25,7 +25,9 @@ def _run() -> int:
     if ours:
         signal.signal(signal.SIGINT, _leave)
     from taskkit.cli.conduct import run
+    from taskkit.identity import play
 
+    play("cli")
     if ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     code = run(sys.argv[1:])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from taskkit.center.grants import ALL, Grants
 from taskkit.center.sql_facts import OUR_TABLES, SqlFacts
-from taskkit.health.findings import Finding, error, note, ok, untold
+from taskkit.health.findings import Finding, error, note, ok, quoted, untold
 
 ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 TOO_MUCH = frozenset({ALL, "SUPER", "SHUTDOWN", "FILE", "CREATE USER"})
@@ -47,7 +47,7 @@ enqueues needs less"
 
 
 def _grant(sql: SqlFacts, privileges: list[str]) -> str:
-    return f"GRANT {', '.join(privileges)} ON `{sql.database}`.* TO {_quoted(sql.account)}"
+    return f"GRANT {', '.join(privileges)} ON `{sql.database}`.* TO {quoted(sql.account)}"
 
 
 def _process(sql: SqlFacts, grants: Grants) -> Finding:
@@ -55,9 +55,4 @@ def _process(sql: SqlFacts, grants: Grants) -> Finding:
         return ok("sql.grants_process", f"{sql.account} may see who holds a lock (PROCESS)")
     what = f"{sql.account} lacks PROCESS"
     why = "when tasks stand behind a row lock, nothing can say whose transaction holds it"
-    return note("sql.grants_process", what, why, f"GRANT PROCESS ON *.* TO {_quoted(sql.account)}")
-
-
-def _quoted(account: str | None) -> str:
-    user, _, host = (account or "").rpartition("@")
-    return f"'{user}'@'{host}'"
+    return note("sql.grants_process", what, why, f"GRANT PROCESS ON *.* TO {quoted(sql.account)}")

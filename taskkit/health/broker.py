@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taskkit.health.cluster import judge_masters
 from taskkit.health.facts import BrokerFacts
 from taskkit.health.findings import Finding, answers, error, note, ok, size, untold, version_of, warning
 
@@ -15,6 +16,10 @@ def judge_broker(broker: BrokerFacts) -> Iterator[Finding]:
     yield _reachable(broker)
     yield _commands(broker)
     yield from _messages(broker)
+    yield from judge_masters(broker, _server)
+
+
+def _server(broker: BrokerFacts) -> Iterator[Finding]:
     if broker.server.version is None:
         yield note(
             "broker.told",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taskkit.center.sql_facts import SqlFacts
-from taskkit.queues.server_facts import ServerFacts
+from taskkit.queues.server_facts import ClusterFacts, ServerFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class BrokerFacts:
     rehearsed: bool = True
     prefix: str | None = None
     foreign: int | None = None
+    cluster: ClusterFacts | None = None
     dead: int | None = None
 
 

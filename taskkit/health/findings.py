@@ -94,6 +94,12 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
+def quoted(account: str | None) -> str:
+    """An account as GRANT writes it."""
+    user, _, host = (account or "").rpartition("@")
+    return f"'{user}'@'{host}'"
+
+
 def size(count: float) -> str:
     """Bytes for people: ``16 MiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):

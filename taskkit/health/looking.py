@@ -94,6 +94,7 @@ def _broker(
     server = queue.server_facts()
     found = BrokerFacts(
         server,
+        cluster=queue.cluster_facts(),
         embedded=settings.embedded_redis,
         latency_ms=round(min(_trip(queue) for _ in range(LOOKS)) * 1000, 3),
         rehearsed=prefix is not None,

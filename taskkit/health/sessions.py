@@ -5,17 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskkit.center.sql_facts import SqlFacts
-from taskkit.health.findings import Finding, is_on, note, number, ok, untold, warning
+from taskkit.health.findings import Finding, error, is_on, note, number, ok, untold, warning
 
 FIXED_ZONES = ("UTC", "GMT", "ETC/", "+", "-")
 
 
 def judge_sessions(sql: SqlFacts) -> Iterator[Finding]:
     """Findings about what a server gives its sessions."""
+    yield _pooler(sql)
     yield _statement_limit(sql)
     yield _locks(sql)
     yield _isolation(sql)
     yield _zone(sql)
+
+
+def _pooler(sql: SqlFacts) -> Finding:
+    several = sql.sessions > 1
+    if several and not sql.pooled:
+        what = f"{sql.sessions} sessions answered transactions of one connection: a pooler stands in between"
+        why = "what taskkit sets its sessions to is lost from one transaction to the next"
+        advice = "write ?pooler=transaction at the end of the database's URL, or connect to the server itself"
+        return error("sql.pooler", what, why, advice)
+    if sql.pooled and not several:
+        what = (
+            "?pooler=transaction stands in the URL, and one session answered all transactions of a connection"
+        )
+        why = "each transaction costs one trip to the server more than it may need"
+        return note("sql.pooler", what, why, "leave it out, unless the pooler changes sessions under load")
+    kind = (
+        "another session for each transaction, set anew each time" if several else "one session a connection"
+    )
+    return ok("sql.pooler", kind)
 
 
 def _statement_limit(sql: SqlFacts) -> Finding:

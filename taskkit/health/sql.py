@@ -22,6 +22,7 @@ from taskkit.health.findings import (
 )
 from taskkit.health.sessions import judge_sessions
 from taskkit.health.tables import judge_tables
+from taskkit.health.transactions import judge_transactions
 
 LEAST = {"mysql": (8, 0), "mariadb": (10, 6), "sqlite": (3, 35)}
 NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "sqlite": "SQLite"}
@@ -56,6 +57,7 @@ def _server(sql: SqlFacts, facts: Facts) -> Iterator[Finding]:
     yield _connections(sql)
     yield _patience(sql)
     yield from judge_sessions(sql)
+    yield from judge_transactions(sql)
 
 
 def _reachable(sql: SqlFacts) -> Finding:
@@ -218,7 +220,7 @@ def _connections(sql: SqlFacts) -> Finding:
     if own and own < most:
         what += f", and one account may have {own}"
     room = most - sql.connected
-    why = "a process that gets none (error 1040) cannot start or carry on; a worker needs up to 3, a scheduler up to 7"
+    why = "a process that gets none (error 1040) cannot start or carry on; a worker needs up to 3, a scheduler up to 4"
     advice = f"SET GLOBAL max_connections = {2 * most}, and in my.cnf; or find out who holds them"
     if room < most * 0.05 or (own and own < 8):
         return error("sql.connections", what, why, advice)

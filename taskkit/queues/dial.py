@@ -9,7 +9,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from taskkit.queues.trouble import NoMaster
+from taskkit.identity import connection_name
+from taskkit.queues.trouble import REPLY_ERRORS, NoMaster
 from taskkit.settings.brokers import Target, host_port
 
 CONNECT_S = 1.0
@@ -75,7 +76,13 @@ def _connection(target: Target, host: str, port: int, options: dict[str, Any]) -
 
 
 def _opened(link: Link) -> Link:
+    """Connect and say who we are; an account that may not is let in without a name."""
     link.connect()
+    link.send_command("CLIENT", "SETNAME", connection_name())
+    try:
+        link.read_response()
+    except REPLY_ERRORS:
+        return link
     return link
 
 

@@ -14,7 +14,7 @@ from taskkit.queues.base import Pulled
 from taskkit.queues.keys import Keys
 from taskkit.queues.list_puller import ListPuller, in_seconds
 from taskkit.queues.order import Order
-from taskkit.queues.server_facts import ServerFacts, read_facts, rehearse
+from taskkit.queues.server_facts import ClusterFacts, ServerFacts, read_facts, rehearse
 from taskkit.queues.trouble import Trouble, is_wrongtype, raised
 from taskkit.queues.wire import Command, Exchanger
 
@@ -126,6 +126,11 @@ class RedisQueue:
     def server_facts(self) -> ServerFacts:
         """Version, persistence, memory policy and the like, as far as the server tells."""
         return read_facts(self._rest.exchange)
+
+    def cluster_facts(self) -> ClusterFacts | None:
+        """The same of each master of a cluster; None for a single server."""
+        facts = getattr(self._rest, "facts", None)
+        return None if facts is None else facts()
 
     def refusals(self) -> dict[str, str]:
         """The commands of a queue that this account or this server refuses, tried on a key that is left empty."""

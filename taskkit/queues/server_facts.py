@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from taskkit.queues.trouble import Trouble
@@ -32,6 +32,15 @@ class ServerFacts:
     uptime_s: int | None = None
     saving: bool | None = None
     evicted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """Its masters by address, how many slots nobody owns, and which masters have no replica."""
+
+    masters: Mapping[str, ServerFacts] = field(default_factory=dict)
+    uncovered: int = 0
+    alone: tuple[str, ...] = ()
 
 
 def read_facts(exchange: Exchange) -> ServerFacts:

@@ -59,6 +59,8 @@ class Trouble:
     code: str
     text: str
     certain: bool
+    node: tuple[str, int] | None = None
+    """Where a cluster says to ask instead."""
 
     def raised(self) -> BrokerUnavailable:
         """The error for whoever asked."""
@@ -85,7 +87,7 @@ class Reporter:
         """The server answered with an error; only the known refusals are certain, since a proxy may answer too."""
         code = code_of(error)
         if code in REFUSALS:
-            return self._trouble(code, *REFUSALS[code], certain=True)
+            return self._trouble(code, *REFUSALS[code], certain=True, node=_node_of(error))
         return self._trouble("ERR", f"answered: {error}", "see its log", certain=False)
 
     def unreachable(self, error: Exception) -> Trouble:
@@ -126,11 +128,13 @@ class Reporter:
     def _greeting(self, error: Exception) -> Trouble:
         return self._trouble("CONNECT", f"refuses the connection ({error})", "see its log", certain=True)
 
-    def _trouble(self, code: str, problem: str, advice: str, *, certain: bool) -> Trouble:
+    def _trouble(
+        self, code: str, problem: str, advice: str, *, certain: bool, node: tuple[str, int] | None = None
+    ) -> Trouble:
         text = f"redis {self.address} {problem}: {advice}"
         for secret in self.secrets:
             text = text.replace(secret, "***")
-        return Trouble(code, text[:500], certain)
+        return Trouble(code, text[:500], certain, node)
 
 
 def code_of(error: Exception) -> str:
@@ -144,6 +148,12 @@ def code_of(error: Exception) -> str:
     if text.lower().removeprefix("err ").startswith("unknown command"):
         return "UNKNOWN"
     return text.partition(" ")[0]
+
+
+def _node_of(error: Exception) -> tuple[str, int] | None:
+    """The node that an ASK or MOVED names; None where it names none, or one of no address."""
+    host = getattr(error, "host", None)
+    return (str(host), int(error.port)) if host else None  # type: ignore[attr-defined]
 
 
 def _words(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import click
 from taskkit import logs
 from taskkit.doors import embedded_tickers, join_queue, open_center, run_and_close
 from taskkit.errors import TaskkitError
+from taskkit.identity import play
 from taskkit.scheduler.process import SchedulerProcess
 from taskkit.service import Stop, exit_with, program
 from taskkit.settings import Settings
@@ -32,9 +33,10 @@ def run(config: Path | None, home: Path | None) -> int:
     try:
         settings = Settings.load(file=config, home=home)
         logs.configure(settings, role="scheduler")
+        play("scheduler")
         stop = Stop()
         stop.listen()
-        center = open_center(settings, upgrade=True)
+        center = open_center(settings, pool_size=1, overflow=0, upgrade=True)
         queue = join_queue(settings, center)
     except TaskkitError as error:
         return exit_with(error)

@@ -82,15 +82,20 @@ class Granting:
 
 
 class LimitKeeper:
-    """A tick that learns what limits are set, and keeps the lines true to the rows, in one scheduler at a time."""
+    """A tick that learns what limits are set, and keeps the lines true to the rows, in one scheduler at a time.
 
-    def __init__(self, center: TaskCenter, scheduler_id: str) -> None:
-        self.center, self.id = center, scheduler_id
+    ``dispatching`` is the task center of the scan, which is told what limits there are.
+    """
+
+    def __init__(self, center: TaskCenter, dispatching: TaskCenter, scheduler_id: str) -> None:
+        self.center, self.dispatching, self.id = center, dispatching, scheduler_id
 
     def tick(self) -> float:
         """Look; where there are limits, keep order under a lease that only saves work."""
         limits, before = self.center.limits, self.center.limits.book
-        if limits.refresh() != before:
+        changed = limits.refresh() != before
+        self.dispatching.limits.use(limits)
+        if changed:
             limits.look_at_waiting()
         if limits.active and self.center.nodes.take_lease("limits", self.id, LEASE_SECONDS):
             limits.sweep()

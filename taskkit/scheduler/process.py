@@ -27,33 +27,40 @@ from taskkit.settings import Settings
 log = logging.getLogger("taskkit.scheduler")
 LEASE_SECONDS = 10.0
 OTHERS_FRESH = 15.0
+BESIDE = 2
+"""Connections for planner, sampler, pruner, recovery and limits; with one of them the others wait behind a lock."""
 COARSE_S = 0.1
 """A broker's long waits may end so many seconds late. Where something is due then, one of them ends before it."""
 
 
 class SchedulerProcess:
-    """One scheduler: runs until the stop is asked for; ``extra`` tickers run beside its own."""
+    """One scheduler: runs until the stop is asked for; ``extra`` tickers run beside its own.
+
+    It has four connections to SQL, so that nothing slow holds up what must not wait: ``center``'s dispatches, one is
+    for the heartbeat, and two are shared by all that may take long or wait for somebody's lock.
+    """
 
     def __init__(
         self, settings: Settings, center: TaskCenter, queue: Queue, stop: Stop, *extra: Ticker
     ) -> None:
         self.settings, self.center, self.queue, self.stop = settings, center, queue, stop
         self.id = new_identity()
+        self.heart, self.beside = center.apart(), center.apart(BESIDE)
         self.dispatcher = Dispatcher(center, queue, settings.scheduler)
-        self.messages = MessageRecovery(center, queue, self.id, settings.scheduler)
-        self.workers = WorkerRecovery(center, self.id, settings.scheduler, settings.worker.kill_grace_s)
+        self.messages = MessageRecovery(self.beside, queue, self.id, settings.scheduler)
+        self.workers = WorkerRecovery(self.beside, self.id, settings.scheduler, settings.worker.kill_grace_s)
         self._scan_troubles, self._ring_troubles = (
             Troubles("the dispatch scan"),
             Troubles("waiting for the bell"),
         )
         self._tickers = [Ticker("planner", self.plan, stop), Ticker("heartbeat", self.beat, stop)]
         self._tickers += [
-            Ticker("sampler", Sampler(center, queue, self.id).tick, stop),
-            Ticker("pruner", Pruner(center, settings.retention, self.id).tick, stop),
+            Ticker("sampler", Sampler(self.beside, queue, self.id).tick, stop),
+            Ticker("pruner", Pruner(self.beside, settings.retention, self.id).tick, stop),
             Ticker("recovery of messages", self.messages.tick, stop),
             Ticker("recovery from workers", self.workers.tick, stop),
-            Ticker("limits", LimitKeeper(center, self.id).tick, stop),
-            Ticker("shards", ShardKeeper(center, queue, self.id).tick, stop),
+            Ticker("limits", LimitKeeper(self.beside, center, self.id).tick, stop),
+            Ticker("shards", ShardKeeper(self.beside, center, queue, self.id).tick, stop),
             *extra,
         ]
         self._clock_off = self._benched = False
@@ -73,10 +80,10 @@ class SchedulerProcess:
 
     def plan(self) -> float:
         """Plan periodic tasks if this scheduler has the lease, which only saves doing it twice."""
-        if self.center.nodes.take_lease("planner", self.id, LEASE_SECONDS):
-            lists, _ = self.center.dispatch.due_lists()
-            self.center.plan.adopt(lists)
-            self.center.plan.sweep()
+        if self.beside.nodes.take_lease("planner", self.id, LEASE_SECONDS):
+            lists, _ = self.beside.dispatch.due_lists()
+            self.beside.plan.adopt(lists)
+            self.beside.plan.sweep()
         return self.settings.scheduler.plan_every_s
 
     def beat(self) -> float:
@@ -95,10 +102,10 @@ class SchedulerProcess:
             last_scan_at=None if scanned is None else database - seconds(monotonic() - scanned),
             clock_offset_ms=None if offset is None else round(offset, 3),
             tzdata_version=tzdata_version(),
-            retries=sum(self.center.database.counters.values()),
+            retries=sum(c.database.counters.total() for c in (self.center, self.heart, self.beside)),
         )
-        if not self.center.nodes.beat_scheduler(beat):
-            self.center.nodes.enter_scheduler(self.id, beat.host, beat.pid)
+        if not self.heart.nodes.beat_scheduler(beat):
+            self.heart.nodes.enter_scheduler(self.id, beat.host, beat.pid)
         return self.settings.scheduler.heartbeat_s
 
     def _wait(self, rest: float) -> None:
@@ -119,7 +126,7 @@ class SchedulerProcess:
     def _measure_clock(self) -> tuple[datetime, float | None]:
         """The database's clock, and the milliseconds by which ours is ahead; None when the answer took too long."""
         begun, before = monotonic(), utc_now()
-        database = self.center.now()
+        database = self.heart.now()
         took = monotonic() - begun
         if took * 1000 > self.settings.scheduler.clock_limit_ms:
             return database, None
@@ -151,7 +158,7 @@ class SchedulerProcess:
             and row["heartbeat_age_s"] < OTHERS_FRESH
             and row["clock_offset_ms"] is not None
             and abs(row["clock_offset_ms"]) <= limit
-            for row in self.center.nodes.schedulers()
+            for row in self.heart.nodes.schedulers()
         )
 
     def _leave(self) -> None:
@@ -163,4 +170,6 @@ class SchedulerProcess:
             self.center.nodes.leave_scheduler(self.id)
         except StoreError as error:
             log.warning("could not sign off: %s", error)
+        for beside in (self.heart, self.beside):
+            beside.close()
         log.info("scheduler %s has stopped", self.id)

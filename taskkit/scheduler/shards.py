@@ -16,15 +16,19 @@ LEASE_SECONDS = 20.0
 
 
 class ShardKeeper:
-    """A tick; what it gives up is looked at by one scheduler, under a lease that only saves work."""
+    """A tick; what it gives up is looked at by one scheduler, under a lease that only saves work.
 
-    def __init__(self, center: TaskCenter, queue: Queue, scheduler_id: str) -> None:
-        self.center, self.queue, self.id = center, queue, scheduler_id
+    ``dispatching`` is the task center of the scan, which is told how queues are split.
+    """
+
+    def __init__(self, center: TaskCenter, dispatching: TaskCenter, queue: Queue, scheduler_id: str) -> None:
+        self.center, self.dispatching, self.queue, self.id = center, dispatching, queue, scheduler_id
         self._narrow_at = 0.0
 
     def tick(self) -> float:
         """Look how queues are split; now and then, whether lists that are left over are empty."""
         book = self.center.shards.refresh()
+        self.dispatching.shards.use(self.center.shards)
         beyond = any(split.lists > split.shards for _, split in book.items())
         if beyond and monotonic() >= self._narrow_at:
             self._narrow_at = monotonic() + NARROW_SECONDS

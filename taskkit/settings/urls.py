@@ -16,7 +16,7 @@ ESCAPED = "in a password write @ as %40, / as %2F, # as %23, ? as %3F, : as %3A"
 MYSQL_PARAMETERS = frozenset(
     """
     bind_address charset client_flag collation connect_timeout init_command local_infile max_allowed_packet
-    program_name read_default_file read_default_group read_timeout server_public_key sql_mode ssl ssl_ca
+    pooler program_name read_default_file read_default_group read_timeout server_public_key sql_mode ssl ssl_ca
     ssl_capath ssl_cert ssl_check_hostname ssl_cipher ssl_disabled ssl_key ssl_key_password ssl_verify_cert
     ssl_verify_identity unix_socket use_unicode write_timeout
     """.split()
@@ -77,6 +77,8 @@ def _check_mysql(parts: SplitResult) -> None:
     for name in parameters:
         if name not in MYSQL_PARAMETERS:
             raise SettingsError(f"unknown parameter {name!r} in the URL{suggest(name, MYSQL_PARAMETERS)}")
+    if parameters.get("pooler", "transaction") != "transaction":
+        raise SettingsError(f"pooler is {parameters['pooler']!r}; write pooler=transaction, or leave it out")
 
 
 def check_form(url: str, form: str) -> None:

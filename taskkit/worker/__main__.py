@@ -12,7 +12,7 @@ import msgspec
 from taskkit import logs
 from taskkit.doors import embedded_tickers, join_queue, open_center, order_of, run_and_close
 from taskkit.errors import TaskkitError
-from taskkit.identity import new_identity
+from taskkit.identity import new_identity, play
 from taskkit.names import check_name
 from taskkit.service import Stop, exit_with, program
 from taskkit.settings import Settings
@@ -62,6 +62,7 @@ def run(
             "home": home,
         }
         settings = Settings.load(file=config, **overrides)
+        play("worker")
         worker_id = new_identity()
         logs.configure(settings, role="worker", worker=worker_id)
         stop = Stop()

@@ -41,6 +41,8 @@ from taskkit.worker.perform import Ended, perform, perform_async
 from taskkit.worker.pipe_producer import PipeProducer
 
 log = logging.getLogger("taskkit.child")
+HANDLERS_CONNECTIONS = 1, 2
+"""A child opens no connection by itself. For handlers that use the kit's task center it keeps one; two more come and go."""
 
 
 class Child:
@@ -62,7 +64,7 @@ class Child:
         self._pool: ThreadPoolExecutor | None = None
         self._starting, self._waiting = threading.Lock(), deque[ChildJob]()
         self._under_way, self._at_once = 0, 1
-        kit.producer = PipeProducer(kit, self.ask)
+        kit.producer, kit.connections = PipeProducer(kit, self.ask), HANDLERS_CONNECTIONS
 
     def run(self) -> None:
         """Serve until the parent says so or is gone."""

@@ -9,12 +9,13 @@ from typing import Any
 
 from taskkit.worker import frames
 from taskkit.worker.ends import Ends
+from taskkit.worker.enqueues import EnqueueRequest
 from taskkit.worker.feeding import Feeder
 from taskkit.worker.frames import Done, Enqueue, EnqueueAnswer, ExitWhenIdle, Progress
 from taskkit.worker.limits import Limits
 from taskkit.worker.progress import ProgressReport
 from taskkit.worker.slots import Slot
-from taskkit.worker.writer import EnqueueRequest, Writer
+from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
 MANY = 1 << 30

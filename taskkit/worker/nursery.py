@@ -23,6 +23,7 @@ import msgspec
 from taskkit import logs
 from taskkit.app import load
 from taskkit.errors import TaskkitError
+from taskkit.identity import play
 from taskkit.kit import Taskkit
 from taskkit.worker import frames
 from taskkit.worker.child import Child
@@ -116,6 +117,7 @@ class Nursery:
             sock = socket.socket(fileno=channel)
             sock.setblocking(True)
             gc.enable()
+            play("child")
             Child(self.kit, sock, Marks(marks)).run()
             code = 0
         except BaseException:  # noqa: BLE001 - the only way out of a child is _exit

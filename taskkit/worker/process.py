@@ -57,7 +57,7 @@ class WorkerProcess:
         )  # fmt: skip
         self.tally = Tally()
         desk = center.worker_desk(worker_id)
-        self.heart = center.apart(HEART_SECONDS)
+        self.heart = center.apart(read_timeout=HEART_SECONDS)
         self.desk = self.heart.worker_desk(worker_id)
         self.portions = Portions(
             self.heart, worker_id, self.queues, order, settings.heartbeat_s, always=settings.scales

@@ -46,9 +46,10 @@ class StuckExit:
         tally: Tally,
         stopping: Callable[[], bool],
     ) -> None:
-        self.worker_id, self.center, self.hub, self.puller, self.writer = (
+        self.worker_id, self.center, self.heart, self.hub, self.puller, self.writer = (
             worker_id,
             center,
+            heart,
             hub,
             puller,
             writer,
@@ -60,6 +61,7 @@ class StuckExit:
             Watched(lambda: "its main loop does not turn", self._loop),
             self._thread("puller", puller.call, center, lambda: puller.ended),
             self._thread("writer", writer.call, center, lambda: writer.ended),
+            self._thread("enqueueing", writer.enqueues.call, center, lambda: writer.enqueues.ended),
             self._thread("heartbeat", beats, heart, lambda: False),
             Watched(
                 lambda: "work waits, nothing moves, and no task runs within its time limit", self._in_vain
@@ -130,8 +132,11 @@ class StuckExit:
         return {f"worker, pid {os.getpid()}": own_stacks()} | stacks_of(nursery | children, STACKS_SECONDS)
 
     def _write(self, text: str) -> None:
-        """Over a connection of its own, since the others may all be in use by what is stuck."""
-        apart = self.center.apart()
+        """Over the heartbeat's connection while that is free; else over one more, since all may be stuck."""
+        if not self.heart.database.in_use:
+            self.heart.nodes.write_stacks(self.worker_id, text)
+            return
+        apart = self.center.apart(read_timeout=STEP_SECONDS)
         try:
             apart.nodes.write_stacks(self.worker_id, text)
         finally:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from taskkit.center import TaskCenter, WorkDesk
-from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, SchemaError, TaskkitError
-from taskkit.model import Finish, NewTask
+from taskkit.errors import CommitUnknown, DatabaseUnavailable, SchemaError
+from taskkit.model import Finish
 from taskkit.service import Troubles
-from taskkit.worker.frames import EnqueueAnswer
+from taskkit.worker.enqueues import EnqueueRequest, Enqueues
 from taskkit.worker.progress import LatestProgress, ProgressReport
 from taskkit.worker.tally import Tally
 from taskkit.worker.watch import Call
@@ -28,26 +27,19 @@ MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class EnqueueRequest:
-    """A handler wants tasks to be written; ``reply`` takes the answer to it."""
-
-    tasks: list[bytes]
-    reply: Callable[[EnqueueAnswer], None]
-
-
-@dataclass(frozen=True, slots=True)
 class LookAround:
     """There is progress to be written, which waits apart: a flood of it must not fill the queue of the ends."""
 
 
-Item = Finish | EnqueueRequest | LookAround
+Item = Finish | LookAround
 
 
 class Writer:
-    """One thread and one connection: group commit of a few milliseconds or a few hundred ends."""
+    """One thread for ends: group commit of a few milliseconds or a few hundred; beside it one for ``enqueues``."""
 
     def __init__(self, center: TaskCenter, desk: WorkDesk, ring: Callable[[], None], tally: Tally) -> None:
-        self.center, self.desk, self.ring, self.tally = center, desk, ring, tally
+        self.desk, self.ring, self.tally = desk, ring, tally
+        self.enqueues = Enqueues(center, ring)
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self.call = Call()
         self.unwritten: set[tuple[int, int]] = set()
@@ -65,6 +57,9 @@ class Writer:
             if self._progress.note(item):
                 self._items.put(LookAround())
             return
+        if isinstance(item, EnqueueRequest):
+            self.enqueues.put(item)
+            return
         if isinstance(item, Finish):
             self.unwritten.add((item.task.id, item.task.attempt))
         self._items.put(item)
@@ -75,7 +70,8 @@ class Writer:
         return not self._thread.is_alive()
 
     def finish(self, seconds: float | None = None) -> bool:
-        """Write what is left and end; False when that took longer than ``seconds``."""
+        """Write what is left and end; False when that took longer than ``seconds``, twice."""
+        self.enqueues.finish(seconds)
         self._items.put(None)
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -107,10 +103,6 @@ class Writer:
         return batch, True
 
     def _write(self, batch: Sequence[Item]) -> None:
-        for item in batch:
-            if isinstance(item, EnqueueRequest):
-                with self.call("writing a handler's tasks to SQL"):
-                    item.reply(self._enqueue(item))
         ends = [item for item in batch if isinstance(item, Finish)]
         if ends:
             with self.call("writing progress to SQL"):
@@ -150,20 +142,6 @@ class Writer:
             self._finish([_without_words(ends[0], error)], bare=True)
         else:
             log.error("this end cannot be written: %s", error, extra=_fields(ends[0]))
-
-    def _enqueue(self, request: EnqueueRequest) -> EnqueueAnswer:
-        try:
-            tasks = [msgspec.msgpack.decode(raw, type=NewTask) for raw in request.tasks]
-            ids = self.center.intake.insert(tasks)
-        except InputError as error:
-            return EnqueueAnswer([], (type(error).__name__, error.field, error.problem))
-        except TaskkitError as error:
-            return EnqueueAnswer([], (type(error).__name__, "", str(error)))
-        except Exception as error:
-            log.exception("a handler's tasks could not be written")
-            return EnqueueAnswer([], ("StoreError", "", f"{type(error).__name__}: {error}"))
-        self.ring()
-        return EnqueueAnswer(ids)
 
 
 def _without_words(end: Finish, error: Exception) -> Finish:

@@ -14,27 +14,11 @@ import redis
 
 from taskkit.errors import BrokerUnavailable, PushRefused
 from tests.faults.redis_steps import Connect, push_error, works
+from tests.redis_places import Sentinel
 from tests.servers import Valkey, find_program, free_port
 
 pytestmark = pytest.mark.faults
 pytest_plugins = ["tests.faults.redis_fixtures"]
-
-
-class Sentinel(Valkey):
-    """Watches one master under the name ``main``."""
-
-    name = "sentinel"
-
-    def __init__(self, master_port: int) -> None:
-        super().__init__()
-        self.conf = self.folder / "sentinel.conf"
-        self.conf.write_text(
-            f"port {self.port}\nbind 127.0.0.1\nunixsocket {self.socket}\ndir {self.folder}\n"
-            f"sentinel monitor main 127.0.0.1 {master_port} 1\n"
-        )
-
-    def command(self) -> list[str]:
-        return [self.program, str(self.conf), "--sentinel"]
 
 
 def test_the_master_is_found_by_the_sentinels(server: Valkey, admin: redis.Redis, connect: Connect) -> None:

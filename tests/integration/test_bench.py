@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bench import flatness, latency, loading, stages, throughput
+import pytest
+
+from bench import flatness, latency, loading, report_transaction, stages, throughput
 from bench.peers.worklib import Records
 from bench.report import parser
 from bench.stack import Ground
@@ -50,3 +52,21 @@ def test_the_stages_of_a_task_together_bring_it_to_its_end(mariadb: MariaDB, val
         assert one.query("SELECT COUNT(*) FROM task_run WHERE outcome = 'success'") == [(200,)]
     assert list(found) == list(stages.STAGES)
     assert all(costs["wall"] > 0 for costs in found.values())
+
+
+def test_scans_beside_a_report_are_told_with_what_waits_to_be_purged(
+    mariadb: MariaDB, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_transaction, "LOOKS", 1)
+    report = report_transaction.Report("x", parser("").parse_args([]), report_transaction.HEAD)
+    with Ground("mariadb", mariadb, valkey, mariadb.url).installation() as one:
+        churn = report_transaction.Churn(one, 3000)
+        churn.look(report, "before", 0)
+        with report_transaction.open_report(one):
+            churn.step()
+            churn.look(report, "beside", churn.done)
+            assert report_transaction.history(one) > 0
+        churn.look(report, "after", 0)
+        assert one.query("SELECT COUNT(*) FROM task_center WHERE status = 0") == [(3000,)]
+    assert [row[0] for row in report.rows] == ["before", "beside", "after"]
+    assert "(look and choose)" in report_transaction.growth(report)

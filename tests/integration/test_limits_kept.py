@@ -215,7 +215,7 @@ def test_rule_07_a_limit_that_is_removed_lets_all_go(center: TaskCenter) -> None
 def test_rule_07_new_numbers_hold_for_all_schedulers_at_their_next_look(center_url: str) -> None:
     """A scheduler goes by the numbers it knows, and looks every second; then nobody waits longer than need be."""
     one, two = Bounded(TaskCenter(center_url)), Bounded(TaskCenter(center_url))
-    keeper = LimitKeeper(two.center, "host:2:s")
+    keeper = LimitKeeper(two.center, two.center, "host:2:s")
     limited(one.center, queue="q", concurrency=1)
     assert keeper.tick() == 1.0
     ids = one.center.intake.insert([new() for _ in range(6)])

@@ -43,7 +43,7 @@ class Case:
         self.queue = MemoryQueue(order=self.order)
         self.dispatcher = Dispatcher(self.center, self.queue, Scheduler(**settings))
         self.messages = MessageRecovery(self.center, self.queue, "s", Scheduler(**settings))
-        self.keeper = ShardKeeper(self.center, self.queue, "s")
+        self.keeper = ShardKeeper(self.center, self.center, self.queue, "s")
         self.ran: Counter[int] = Counter()
         monkeypatch.setattr(lost_messages, "monotonic", self.seconds)
 

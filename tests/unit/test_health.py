@@ -13,12 +13,15 @@ import pytest
 from taskkit.center.grants import Grants
 from taskkit.center.schema import HEAD
 from taskkit.center.sql_facts import OUR_TABLES, SqlFacts
+from taskkit.center.transactions import OpenTransaction, TransactionFacts
 from taskkit.doors import open_center
 from taskkit.health import Finding, Level, judge, worst
 from taskkit.health.facts import BrokerFacts, Facts, Folder, NodeFacts
 from taskkit.health.findings import size, version_of
 from taskkit.health.tables import INDEXES
-from taskkit.queues.server_facts import ServerFacts
+from taskkit.queues.server_facts import ClusterFacts, ServerFacts
+from taskkit.scheduler.process import BESIDE
+from taskkit.worker.child import HANDLERS_CONNECTIONS
 
 OK, NOTE, WARNING, ERROR = Level.OK, Level.NOTE, Level.WARNING, Level.ERROR
 TABLES = ("task_center", "task_run", "task_occurrence")
@@ -57,6 +60,7 @@ SQL = SqlFacts(
     schema=HEAD,
     offset_ms=1.0,
     latency_ms=1.0,
+    transactions=TransactionFacts(told=True, history=700),
 )
 FILE = SqlFacts(
     "sqlite",
@@ -116,6 +120,19 @@ def broker(**fields: Any) -> Facts:
 
 def server(**fields: Any) -> Facts:
     return broker(server=replace(SERVER, **fields))
+
+
+def opened(age_s: float, history: int = 700, **fields: Any) -> Facts:
+    """A report that has been open for so long."""
+    kept = {"user": "report", "host": "10.0.0.5", "isolation": "REPEATABLE READ", "idle": True}
+    found = OpenTransaction(57, age_s, **(kept | fields))
+    return sql(transactions=TransactionFacts(told=True, longest=found, history=history))
+
+
+def clustered(uncovered: int = 0, alone: tuple[str, ...] = (), **fields: Any) -> Facts:
+    """A cluster of two masters, one of which is as said."""
+    masters = {"a:1": SERVER, "b:1": replace(SERVER, **fields)}
+    return broker(cluster=ClusterFacts(masters, uncovered, alone))
 
 
 def scheduler(**fields: Any) -> Facts:
@@ -268,6 +285,20 @@ CASES: list[tuple[str, Facts, Level]] = [
     ("node.scans", scheduler(scan_age_s=31.0), ERROR),
     ("node.scans", scheduler(scan_age_s=None), NOTE),
     ("node.schedulers", scheduler(heartbeat_age_s=None), ERROR),
+    ("sql.transaction", opened(30.0), OK),
+    ("sql.transaction", opened(61.0), NOTE),
+    ("sql.transaction", opened(720.0), WARNING),
+    ("sql.transaction", sql(transactions=TransactionFacts(history=5)), NOTE),
+    ("sql.purge", sql(transactions=TransactionFacts(told=True, history=150_000)), NOTE),
+    ("sql.purge", opened(720.0, history=3_000_000), WARNING),
+    ("sql.purge", sql(transactions=TransactionFacts()), NOTE),
+    ("sql.pooler", sql(sessions=3), ERROR),
+    ("sql.pooler", sql(sessions=3, pooled=True), OK),
+    ("sql.pooler", sql(pooled=True), NOTE),
+    ("broker.cluster", clustered(), OK),
+    ("broker.cluster", clustered(alone=("b:1",)), NOTE),
+    ("broker.cluster", clustered(uncovered=5461), ERROR),
+    ("broker.memory", clustered(used_memory=int(0.95 * (1 << 30))), ERROR),
     ("sql.settings", sql(settings={}), NOTE),
     *[(name, without(*gone), NOTE) for name, gone in UNTOLD_SETTINGS.items()],
     *[(name, sql(**{gone: None}), NOTE) for name, gone in UNTOLD_SQL.items()],
@@ -337,13 +368,22 @@ def test_of_some_schedulers_that_do_not_tell_only_the_others_are_judged() -> Non
 
 def test_what_is_said_of_connections_is_what_the_processes_and_the_page_have() -> None:
     page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
-    scheduler_most = sum(
+    scheduler_most = 2 + BESIDE
+    application_most = sum(
         signature(open_center).parameters[name].default for name in ("pool_size", "overflow")
     )
-    assert f"| scheduler | 1 to {scheduler_most} |" in page
     found = of(judge(sql(connected=146)), "sql.connections")
     assert f"a worker needs up to 3, a scheduler up to {scheduler_most}" in found.why
-    assert "| worker, however many children it has | 3 |" in page
+    for who, most in (
+        ("scheduler", f"{scheduler_most}"),
+        ("worker, however many children it has", "3"),
+        ("application that enqueues", f"as many as write at the same moment, at most {application_most}"),
+        (
+            "child of a worker",
+            "0; {} for handlers that use the kit, {} more for moments".format(*HANDLERS_CONNECTIONS),
+        ),
+    ):
+        assert f"\n| {who} | {most} |" in page, who
 
 
 def test_the_page_lists_our_tables_and_no_other() -> None:
@@ -364,6 +404,32 @@ def test_grants_on_some_tables_only_are_named() -> None:
     tables = {name: rows for name in OUR_TABLES if name not in {"task_occurrence", "task_run"}}
     found = of(judge(sql(grants=Grants(tables=tables))), "sql.grants")
     assert "on task_occurrence, task_run" in found.what
+
+
+def test_the_longest_transaction_is_named_with_what_it_costs_and_how_to_end_it() -> None:
+    found = of(judge(opened(720.0, statement="SELECT * FROM task_run WHERE host = '…'")), "sql.transaction")
+    assert found.what == (
+        "a transaction has been open for 12 min: thread 57 of report@10.0.0.5, REPEATABLE READ, idle after "
+        "`SELECT * FROM task_run WHERE host = '…'`"
+    )
+    assert "steps over what was dispatched meanwhile" in found.why
+    assert "KILL 57" in found.advice
+    idle = of(judge(opened(720.0, isolation="READ COMMITTED", rows_locked=3)), "sql.transaction")
+    assert "3 rows locked" in idle.what
+    assert "steps over" not in idle.why
+    assert "sql.transaction" in of(judge(opened(720.0, history=200_000)), "sql.purge").advice
+    assert "innodb_purge_threads" in of(judge(opened(7.0, history=200_000)), "sql.purge").advice
+
+
+def test_the_grant_that_shows_transactions_is_named() -> None:
+    found = of(judge(sql(transactions=TransactionFacts())), "sql.transaction")
+    assert found.advice == "GRANT PROCESS ON *.* TO 'taskkit'@'10.%'"
+
+
+def test_of_a_cluster_the_master_that_is_worst_off_is_named() -> None:
+    found = of(judge(clustered(used_memory=int(0.95 * (1 << 30)))), "broker.memory")
+    assert found.what.startswith("b:1: ")
+    assert of(judge(clustered()), "broker.memory").level is OK
 
 
 def test_without_sql_nothing_is_guessed() -> None:

@@ -13,10 +13,11 @@ from sqlalchemy.exc import IntegrityError
 from taskkit.errors import DatabaseUnavailable, InputError, StoreError
 from taskkit.model import Finish, NewTask
 from taskkit.states import Move, Outcome
+from taskkit.worker.enqueues import EnqueueRequest
 from taskkit.worker.frames import EnqueueAnswer
 from taskkit.worker.progress import ProgressReport
 from taskkit.worker.tally import Tally
-from taskkit.worker.writer import EnqueueRequest, Writer
+from taskkit.worker.writer import Writer
 from tests.unit.test_verdicts import claimed
 
 

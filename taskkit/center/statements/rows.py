@@ -44,16 +44,17 @@ def update_each(
 ) -> Each:
     """One UPDATE for many rows of the task center, each with values of its own.
 
-    ``columns`` (``id`` is one of them) become a table ``v``; ``{c}`` in ``sets`` is the task center.
+    ``columns`` (``id`` is one of them) become a table ``v``, from which the server goes to the rows by their key: left
+    to itself it reads a small task center whole, and waits for the locks of others. ``{c}`` in ``sets`` is the task
+    center.
     The statement begins with UPDATE on SQLite too, whose driver counts no rows of one that begins with WITH.
     """
     prefix, table = ("c.", "c") if mysql else ("", "task_center")
     assigned = ", ".join(f"{prefix}{column} = {value}" for column, value in sets).replace("{c}", table)
     guarded = f" AND ({guard})".replace("{c}", table) if guard else ""
     if mysql:
-        return Each(
-            "UPDATE task_center c JOIN (", f") v ON c.id = v.id{guarded} SET {assigned}", tuple(columns)
-        )
+        tail = f") v STRAIGHT_JOIN task_center c FORCE INDEX (PRIMARY) ON c.id = v.id{guarded} SET {assigned}"
+        return Each("UPDATE (", tail, tuple(columns))
     named = ", ".join(f"column{number} AS {name}" for number, name in enumerate(columns, 1))
     head = f"UPDATE task_center SET {assigned} FROM (SELECT {named} FROM (VALUES "
     return Each(head, f")) AS v WHERE task_center.id = v.id{guarded}")

@@ -18,7 +18,23 @@ SHOW GLOBAL VARIABLES WHERE Variable_name IN (
   'wait_timeout', 'max_connections', 'max_user_connections', 'innodb_lock_wait_timeout', 'tx_isolation',
   'transaction_isolation', 'time_zone', 'system_time_zone', 'max_statement_time', 'max_execution_time')
 """
+SESSION = "SELECT CONNECTION_ID()"
 CONNECTED = "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_connected'"
+# InnoDB tells when a transaction began by the clock on the server's wall.
+TRANSACTIONS = """
+SELECT trx_mysql_thread_id AS thread, trx_query AS statement, trx_isolation_level AS isolation,
+  trx_rows_locked AS rows_locked, trx_rows_modified AS rows_changed,
+  TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()) AS age_s
+FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) ORDER BY trx_started LIMIT 1
+"""
+PROCESSES = "SHOW FULL PROCESSLIST"
+LAST_STATEMENT = """
+SELECT e.SQL_TEXT FROM performance_schema.threads t
+JOIN performance_schema.events_statements_current e ON e.THREAD_ID = t.THREAD_ID WHERE t.PROCESSLIST_ID = {thread}
+"""
+HISTORY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
+HISTORY_STATUS = "SHOW GLOBAL STATUS WHERE Variable_name = 'Innodb_history_list_length'"
+
 ACCOUNT = "SELECT CURRENT_USER()"
 GRANTS = "SHOW GRANTS"
 

@@ -155,7 +155,9 @@ def test_rule_05_windows_hold_for_all_shards_of_a_list_and_of_a_queue_together(
 def test_the_short_way_deals_tasks_out_to_the_shards_in_turn(center: TaskCenter) -> None:
     center.shards.split("q", 4, "somebody")
     queue = MemoryQueue()
-    ids = ShortWay(lambda: center, lambda: queue, 8000, 16_000).write([new() for _ in range(40)])
+    ids = ShortWay(lambda: center, lambda: queue, lambda: None, 8000, 16_000).write(
+        [new() for _ in range(40)]
+    )
     assert ids is not None
     lists = [ListName("q", 5, shard) for shard in range(4)]
     assert list(queue.depth(lists).values()) == [10] * 4
@@ -168,9 +170,9 @@ def test_rule_05_the_short_way_counts_what_waits_in_all_shards(center: TaskCente
     center.shards.split("q", 4, "somebody")
     queue = MemoryQueue()
     queue.push({ListName("q", 5, shard): [Message(n) for n in range(1, 20)] for shard in range(4)})
-    assert ShortWay(lambda: center, lambda: queue, 80, 160).write([new()]) is None
-    assert ShortWay(lambda: center, lambda: queue, 160, 80).write([new()]) is None
-    assert ShortWay(lambda: center, lambda: queue, 160, 160).write([new()]) is not None
+    assert ShortWay(lambda: center, lambda: queue, lambda: None, 80, 160).write([new()]) is None
+    assert ShortWay(lambda: center, lambda: queue, lambda: None, 160, 80).write([new()]) is None
+    assert ShortWay(lambda: center, lambda: queue, lambda: None, 160, 160).write([new()]) is not None
 
 
 def test_a_dispatch_whose_commit_got_no_reply_knows_its_shards(case: Case) -> None:

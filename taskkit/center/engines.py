@@ -42,6 +42,7 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
         max_overflow=overflow,
         pool_recycle=1800,
         pool_timeout=30,
+        pool_reset_on_return=None,
         hide_parameters=True,
     )
     if pooled:
@@ -53,7 +54,14 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
 
     event.listen(engine, "do_connect", _introduce)
     event.listen(engine, "connect", prepare)
+    event.listen(engine, "reset", _end_transaction)
     return engine
+
+
+def _end_transaction(raw: Any, _record: Any, _state: Any) -> None:
+    """A connection goes back to the pool: after a COMMIT there is nothing to roll back, and no trip to the server."""
+    if raw.server_status & sessions.IN_TRANSACTION:
+        raw.rollback()
 
 
 def _introduce(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:

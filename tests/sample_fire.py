@@ -130,6 +130,12 @@ def _ignore_signals() -> None:
         time.sleep(1)
 
 
+def _stop_itself() -> None:
+    """The thread that sends the signal may run on until the main thread has its turn to take it."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(60)
+
+
 def _fork_and_return_twice() -> None:
     os.fork()
 
@@ -159,7 +165,7 @@ HURT: dict[str, Callable[[], Any]] = {
     "aborts": os.abort,
     "exits 0": lambda: os._exit(0),
     "kills itself": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "stops itself": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "stops itself": _stop_itself,
     "closes stdout": _close_stdout,
 }
 

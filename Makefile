@@ -23,6 +23,7 @@ test: $(VENV)/dev.stamp servers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m compileall -q taskkit tests bench
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/dev.stamp servers

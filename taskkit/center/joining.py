@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session, scoped_session
 
 from taskkit.center.dialect import Dialect, ForeignSQLite, MySQL
 from taskkit.errors import InputError
@@ -15,8 +15,9 @@ def connection_of(given: Any) -> Connection:
     """The Connection of a SQLAlchemy Connection or Session; InputError for anything else."""
     if isinstance(given, Connection):
         return given
-    if isinstance(given, Session | scoped_session):
-        return given.connection()
+    orm = sys.modules.get("sqlalchemy.orm")  # whoever has a Session has imported it; nobody else shall wait for it
+    if orm is not None and isinstance(given, orm.Session | orm.scoped_session):
+        return given.connection()  # type: ignore[no-any-return]
     if type(given).__name__ in {"AsyncSession", "AsyncConnection"}:
         raise InputError(
             "connection",

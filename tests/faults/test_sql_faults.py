@@ -68,6 +68,10 @@ def unharmed(*processes: Process) -> bool:
     return all(p.popen.poll() is None and p.lines(level="error") == [] for p in processes)
 
 
+NEVER_IDLE = 3
+"""Each process looks every second what limits are set: over one connection, and a scheduler over two in turn."""
+
+
 def test_sql_01_a_connections_that_the_server_closes_when_idle_cost_nothing(
     home: Installation, database: MariaDB
 ) -> None:
@@ -81,7 +85,7 @@ def test_sql_01_a_connections_that_the_server_closes_when_idle_cost_nothing(
         ]
         home.wait(home.enqueue("echo"), seconds=30)
         known = set(connections(database, home))
-        wait_until(lambda: not known & set(connections(database, home)), 20, every=0.2)
+        wait_until(lambda: len(known & set(connections(database, home))) <= NEVER_IDLE, 20, every=0.2)
         last = home.enqueue("echo")
         assert home.wait(last, seconds=30).status is Status.SUCCESS
         assert home.outcomes(last) == ["success"]

@@ -145,20 +145,26 @@ class Database:
                 result = work(connection)
                 if not self.sqlite and not self.pooled:
                     still_ours(connection)
-            except BaseException:
+            except BaseException as error:
                 _quietly(transaction.rollback)
+                self._leave(connection, error)
                 raise
             try:
                 transaction.commit()
             except DBAPIError as error:
                 _quietly(transaction.rollback)
+                self._leave(connection, error)
                 if classify(error, self.sqlite) is Fault.GONE:
-                    connection.invalidate()
                     raise CommitUnknown(
                         f"the reply to a COMMIT was lost: {explain(error, self.url)}"
                     ) from error
                 raise
             return result
+
+    def _leave(self, connection: Connection, error: BaseException) -> None:
+        """A primary that became a replica, or left its group, keeps its connections: they are not used again."""
+        if classify(error, self.sqlite).elsewhere and not connection.invalidated:
+            connection.invalidate()
 
     def _reading(self, work: Callable[[Connection], T]) -> T:
         with self.engine.connect() as connection:

@@ -21,20 +21,27 @@ class Fault(Enum):
     BUSY = "busy"
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
+    READ_ONLY = "read_only"
     NO_SCHEMA = "no_schema"
     OTHER = "other"
 
     @property
     def repeats(self) -> bool:
-        return self in {Fault.DEADLOCK, Fault.LOCK_WAIT, Fault.GONE, Fault.BUSY}
+        return self in {Fault.DEADLOCK, Fault.LOCK_WAIT, Fault.GONE, Fault.BUSY, Fault.READ_ONLY}
 
     @property
     def attempts(self) -> int:
-        return {Fault.DEADLOCK: 6, Fault.BUSY: 6, Fault.LOCK_WAIT: 2, Fault.GONE: 3}.get(self, 1)
+        times = {Fault.DEADLOCK: 6, Fault.BUSY: 6, Fault.LOCK_WAIT: 2, Fault.GONE: 3, Fault.READ_ONLY: 2}
+        return times.get(self, 1)
 
     @property
     def pause(self) -> float:
-        return 0.05 if self in {Fault.GONE, Fault.BUSY} else 0.01
+        return 0.05 if self in {Fault.GONE, Fault.BUSY, Fault.READ_ONLY} else 0.01
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether this connection leads nowhere, or to the wrong server, so that the next try needs another one."""
+        return self in {Fault.GONE, Fault.READ_ONLY}
 
     def error(self, message: str) -> StoreError:
         """The error to raise when repeating did not help."""
@@ -44,6 +51,7 @@ class Fault(Enum):
 MYSQL_CODES = {
     1213: Fault.DEADLOCK,
     1020: Fault.DEADLOCK,
+    3101: Fault.DEADLOCK,
     1205: Fault.LOCK_WAIT,
     0: Fault.GONE,
     1053: Fault.GONE,
@@ -66,7 +74,10 @@ MYSQL_CODES = {
     1045: Fault.REFUSED,
     1049: Fault.REFUSED,
     1142: Fault.REFUSED,
-    1290: Fault.REFUSED,
+    1290: Fault.READ_ONLY,
+    1836: Fault.READ_ONLY,
+    1047: Fault.GONE,
+    3100: Fault.GONE,
     1698: Fault.REFUSED,
     1054: Fault.NO_SCHEMA,
     1146: Fault.NO_SCHEMA,
@@ -75,6 +86,7 @@ MYSQL_CODES = {
 ADVICE = {
     Fault.UNREACHABLE: "check that the server runs and that TASKKIT_DATABASE_URL has the right host and port",
     Fault.REFUSED: "check user, password, database and grants in TASKKIT_DATABASE_URL",
+    Fault.READ_ONLY: "it is read only: TASKKIT_DATABASE_URL must lead to the primary, also after a failover",
     Fault.NO_SCHEMA: "run `taskkit db upgrade`",
     Fault.BUSY: "the server has no room for more connections or is locked; try again",
     Fault.GONE: "the server went away; try again",

@@ -159,7 +159,7 @@ def _most_bytes(connection: Connection, dialect: Dialect, weights: Sequence[int]
     """How large a statement may be; a single payload that no statement can carry is refused before it is sent."""
     if dialect.name != "mysql" or sum(weights) <= BYTES_ANY_SERVER_TAKES:
         return BYTES_PER_STATEMENT
-    packet = int(connection.exec_driver_sql(sql.PACKET_MYSQL).scalar_one())
+    packet = int(connection.exec_driver_sql(sql.PACKET_MYSQL).one()[1])
     largest = max(weights)
     if largest + PACKET_MARGIN > packet:
         raise InputError(

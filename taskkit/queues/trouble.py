@@ -22,7 +22,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "MISCONF": ("cannot save to disk and refuses writes", "free disk space; its log has the cause"),
     "NOPERM": (
         "forbids this to the user",
-        "grant it: ACL SETUSER … ~<prefix>* +@list +@connection +type, for locks +set +get +del +eval",
+        "grant it: ACL SETUSER … ~<prefix>* +@list +@connection +type, for locks +set +get +del +eval, on a cluster "
+        "+cluster|slots",
     ),
     "NOAUTH": ("asks for a password", "write it into redis_url: redis://:password@host:6379/0"),
     "WRONGPASS": ("refuses user or password", "correct them in redis_url"),

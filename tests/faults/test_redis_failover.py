@@ -197,3 +197,25 @@ def test_a_worker_has_two_connections_to_each_master_of_a_cluster(
                 line for line in ask(node, "CLIENT", "LIST").decode().splitlines() if "taskkit-worker" in line
             ]
             assert len([line for line in names if f":{worker.pid} " in line]) <= 2
+
+
+def test_an_account_of_a_cluster_must_read_its_map_and_the_grants_of_the_page_are_enough(
+    cluster: Cluster, key_prefix: str
+) -> None:
+    least = ["on", ">s3cret", f"~{key_prefix}*", "+@list", "+@connection", "+type"]
+    for node in cluster.nodes:
+        ask(node, "ACL", "SETUSER", "narrow", *least)
+    url, name = cluster.url.replace("://", "://narrow:s3cret@"), ListName("mail")
+    blind = connect(url, key_prefix)
+    error = blind.push({name: [Message(1, "mail", 1)]})[name]
+    assert "grant it" in str(error)
+    assert "+cluster|slots" in str(error)
+    blind.close()
+    for node in cluster.nodes:
+        ask(node, "ACL", "SETUSER", "narrow", "+cluster|slots")
+    queue = connect(url, key_prefix)
+    assert queue.push({name: [Message(1, "mail", 1)]}) == {}
+    assert [m.task_id for _, m in queue.pull(["mail"], 1, 1).messages] == [1]
+    queue.close()
+    for node in cluster.nodes:
+        ask(node, "ACL", "DELUSER", "narrow")

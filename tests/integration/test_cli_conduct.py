@@ -55,8 +55,9 @@ def test_the_promised_commands_are_there() -> None:
         "prune",
         "limits set",
         "limits remove",
+        "shards set",
     }
-    assert names == tasks | single | {"tasks", "cron", "db", "limits", "completion"}
+    assert names == tasks | single | {"tasks", "cron", "db", "limits", "shards", "completion"}
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

@@ -72,6 +72,8 @@ def test_a_database_url_becomes_what_sqlalchemy_wants(url: str, expected: str) -
         ("'mysql://u:s3cret@h/d'", "not a URL"),
         ("mysql://u:s3cret@h/d?serverTimezone=UTC", "unknown parameter 'serverTimezone'"),
         ("mysql://u:s3cret@h/d?ssl_verify=1", "did you mean 'ssl_verify_"),
+        ("mysql://u:s3cret@h/d?pooler=session", "write pooler=transaction, or leave it out"),
+        ("mysql://u:s3cret@h/d?poler=transaction", "did you mean 'pooler'"),
         ("sqlite://t.db", "three slashes"),
         ("sqlite://", "three slashes"),
         ("sqlite:///", "in memory"),

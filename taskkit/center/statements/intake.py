@@ -38,7 +38,8 @@ WRITTEN = """
 SELECT id FROM task_center {force_primary} WHERE id IN :ids {for_share}
 """
 
-PACKET_MYSQL = "SELECT @@max_allowed_packet"
+# Not SELECT @@…, after which ProxySQL no longer shares the connection.
+PACKET_MYSQL = "SHOW SESSION VARIABLES WHERE Variable_name = 'max_allowed_packet'"
 
 REMEMBER_SCHEDULE = """
 {insert_ignore} INTO task_schedule (task_id, digest) VALUES (:task_id, :digest)

@@ -15,7 +15,9 @@ def connection_of(given: Any) -> Connection:
     """The Connection of a SQLAlchemy Connection or Session; InputError for anything else."""
     if isinstance(given, Connection):
         return given
-    orm = sys.modules.get("sqlalchemy.orm")  # whoever has a Session has imported it; nobody else shall wait for it
+    orm = sys.modules.get(
+        "sqlalchemy.orm"
+    )  # whoever has a Session has imported it; nobody else shall wait for it
     if orm is not None and isinstance(given, orm.Session | orm.scoped_session):
         return given.connection()  # type: ignore[no-any-return]
     if type(given).__name__ in {"AsyncSession", "AsyncConnection"}:

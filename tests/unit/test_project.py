@@ -250,7 +250,10 @@ def test_a_module_says_what_it_is_for_and_stays_small(path: Path) -> None:
         ("taskkit.worker.child", "sqlalchemy alembic pymysql redis croniter httpx rich"),
         ("taskkit.worker.nursery", "sqlalchemy alembic pymysql redis croniter httpx rich"),
         ("taskkit.worker.process", "alembic croniter httpx pandas numpy matplotlib starlette flask django"),
-        ("taskkit.worker.__main__", "sqlalchemy.orm alembic croniter httpx pandas numpy matplotlib starlette flask django"),
+        (
+            "taskkit.worker.__main__",
+            "sqlalchemy.orm alembic croniter httpx pandas numpy matplotlib starlette flask django",
+        ),
     ],
 )
 def test_importing_a_module_loads_nothing_that_it_should_not(module: str, heavy: str) -> None:

@@ -1,6 +1,7 @@
 """Slots that are kept busy: 50 slots of 300 ms tasks could do 166.7 a second; how near it comes, and what the parent takes.
 
     python bench/slots.py [--slots 50] [--ms 300] [--kinds processes,threads,async] [--tasks 1000] [--workers 1]
+        [--shards 1]
 
 The slots are child processes, threads of two children, or tasks of two children's event loops. The rate is (tasks -
 slots) / (last - first start), while no slot lacks work; CPU of the workers' parents is in percent of one core over that
@@ -49,6 +50,7 @@ def settings_of(kind: str, slots: int) -> dict[str, object]:
 def measure(one: Stack, options: argparse.Namespace, kind: str) -> dict[str, float]:
     """Let the tasks be run by slots that are all there before the first one."""
     code, each = CODES[kind], options.slots // options.workers
+    one.kit.operations.set_shards(code, options.shards)
     scheduler = one.start("scheduler")
     workers = [one.worker(code, **settings_of(kind, each)) for _ in range(options.workers)]
     one.wait_up(1, options.workers)
@@ -101,11 +103,12 @@ def main() -> None:
     add("--tasks", type=int, default=1000, help="tasks a round (1000)")
     add("--workers", type=int, default=1, help="how many workers share the slots (1)")
     add("--kinds", default="processes", help=f"of {', '.join(CODES)} (processes)")
+    add("--shards", type=int, default=1, help="into how many shards the queue is split (1)")
     options = found.parse_args()
     report = Report(f"{options.slots} slots of {options.ms} ms tasks", options, HEAD)
     ideal = options.slots * 1000 / options.ms
     report.notes.append(
-        f"{options.tasks} tasks a round, {options.workers} worker(s); ideal {ideal:.1f} a second"
+        f"{options.tasks} tasks a round, {options.workers} worker(s), {options.shards} shard(s); ideal {ideal:.1f} a second"
     )
     run(options, report)
     report.finish()

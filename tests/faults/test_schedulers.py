@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taskkit.center import TaskCenter
-from taskkit.model import ListName
+from taskkit.model import ListName, NewTask
 from taskkit.states import Status
 from tests.centers import Clock, dispatch, instant, messages, occurrences, on_clock, periodic, sql, succeeded
 from tests.conftest import EXTERNAL_DATABASE
@@ -43,7 +43,7 @@ def test_sched_03_guarantee_4_a_scheduler_stopped_past_its_leases_dispatches_not
     home: Installation,
 ) -> None:
     """500 rows chosen, then stopped before its first claim; the other one takes over all of them, and the leases."""
-    ids = home.enqueue_many("nobody", [{}] * 500)
+    ids = home.kit.center.intake.insert([NewTask("nobody", "{}", "nobody")] * 500)
     with Stopping(home) as stopped:
         wait_until(stopped.stands_still, 30)
         other = home.scheduler()

@@ -94,7 +94,7 @@ IDS = {
 
 BY_ID = {
     "LOCK_DUE": (dispatch_sql.LOCK_DUE, ()),
-    "CLAIM_DUE": (dispatch_sql.CLAIM_DUE, ("now",)),
+    "CLAIM_DUE": (dispatch_sql.CLAIM_DUE, ("now", "shards")),
     "PUT_BACK": (dispatch_sql.PUT_BACK, ()),
     "EXPIRE_DUE": (dispatch_sql.EXPIRE_DUE, ("note",)),
     "WON_IN_BATCH": (dispatch_sql.WON_IN_BATCH, ()),

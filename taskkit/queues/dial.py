@@ -78,11 +78,14 @@ def _connection(target: Target, host: str, port: int, options: dict[str, Any]) -
 def _opened(link: Link) -> Link:
     """Connect and say who we are; an account that may not is let in without a name."""
     link.connect()
-    link.send_command("CLIENT", "SETNAME", connection_name())
     try:
+        link.send_command("CLIENT", "SETNAME", connection_name())
         link.read_response()
     except REPLY_ERRORS:
         return link
+    except BaseException:
+        link.disconnect()
+        raise
     return link
 
 

@@ -146,7 +146,7 @@ class Staffing:
         )
 
     def _down(self, look: Demand) -> Change:
-        self._changed = self._went = look.at
+        self._changed, self._went, self._last = look.at, look.at, None
         most = max(enough for _, enough in self._enough)
         return Change(look.children - 1, f"{most} were enough for the last {self.calm_s:g} s")
 

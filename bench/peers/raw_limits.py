@@ -391,58 +391,25 @@ def wait_purge(db) -> None:
         time.sleep(0.5)
 
 
+KEYS = {"k1": "(status, plan_next_run_at)", "k2": "(status, priority, plan_next_run_at)"}
+
+
 def select_times(port: int, sizes: list[int]) -> list[list]:
     """Milliseconds of the due-tasks SELECT by table size, number of due rows and index.
 
     Of the rows, as many as are due are pending for tomorrow too; the rest are finished.
     """
-    keys = {"k1": "(status, plan_next_run_at)", "k2": "(status, priority, plan_next_run_at)"}
     rows: list[list] = []
     db = connect("pymysql", port)
-
-    def measure(size: int, due: int, later: int, built: float) -> None:
-        db.rows("ANALYZE TABLE big")
-        wait_purge(db)
-        for key, columns in keys.items():
-            sql, times = SELECT.format(key=key), []
-            for _ in range(7):
-                begin = time.perf_counter()
-                found = len(db.rows(sql))
-                times.append((time.perf_counter() - begin) * 1000)
-            plan = db.rows("EXPLAIN " + sql)[0]
-            rows.append(
-                [
-                    f"{size:,}",
-                    f"{due:,}",
-                    f"{later:,}",
-                    columns,
-                    f"{times[0]:.1f}",
-                    f"{statistics.median(times[1:]):.1f}",
-                    found,
-                    f"{plan[3]}, {plan[9]}",
-                    f"{built:.0f} s",
-                ]
-            )
-            print(rows[-1], flush=True)
-
     for size in sizes:
         start = time.perf_counter()
         due = min(100000, size // 10)
         step = size // (2 * due)
         modulus = 2 * step
-        db.execute("DROP TABLE IF EXISTS big")
-        db.execute(TABLE.format(name="big", keys=""))
-        db.execute(
-            "INSERT INTO big (name, payload, status, priority, plan_next_run_at, updated_at) "
-            f"SELECT 'noop', REPEAT('x', 60), IF(seq % {step} = 0, 0, 3), CRC32(seq) % 5, "
-            f"IF(seq % {2 * step} = 0, NOW() + INTERVAL 1 DAY, NOW() - INTERVAL seq SECOND), NOW() "
-            f"FROM seq_1_to_{size}"
-        )
-        db.commit()
-        db.execute(f"ALTER TABLE big ADD KEY k1 {keys['k1']}, ADD KEY k2 {keys['k2']}")
+        fill_big(db, size, step)
         built = time.perf_counter() - start
         while due >= 1000:
-            measure(size, due, due, built)
+            rows += select_rows(db, size, due, due, built)
             due //= 10
             modulus *= 10
             db.execute(f"UPDATE big SET status=3 WHERE status=0 AND id % {modulus} NOT IN (0, {step})")
@@ -451,9 +418,44 @@ def select_times(port: int, sizes: list[int]) -> list[list]:
             db.execute("UPDATE big SET status=0, plan_next_run_at=NOW() + INTERVAL 1 DAY WHERE id % 2=0")
             db.commit()
             later = db.rows("SELECT COUNT(*) FROM big WHERE status=0 AND plan_next_run_at>NOW()")[0][0]
-            measure(size, due, later, built)
+            rows += select_rows(db, size, due, later, built)
     db.execute("DROP TABLE IF EXISTS big")
     db.close()
+    return rows
+
+
+def fill_big(db, size: int, step: int) -> None:
+    """A table of so many rows with both indexes: every ``step``-th is due, or pending for tomorrow, in turn."""
+    db.execute("DROP TABLE IF EXISTS big")
+    db.execute(TABLE.format(name="big", keys=""))
+    db.execute(
+        "INSERT INTO big (name, payload, status, priority, plan_next_run_at, updated_at) "
+        f"SELECT 'noop', REPEAT('x', 60), IF(seq % {step} = 0, 0, 3), CRC32(seq) % 5, "
+        f"IF(seq % {2 * step} = 0, NOW() + INTERVAL 1 DAY, NOW() - INTERVAL seq SECOND), NOW() "
+        f"FROM seq_1_to_{size}"
+    )
+    db.commit()
+    db.execute(f"ALTER TABLE big ADD KEY k1 {KEYS['k1']}, ADD KEY k2 {KEYS['k2']}")
+
+
+def select_rows(db, size: int, due: int, later: int, built: float) -> list[list]:
+    """The SELECT seven times by each index: a row of the table for each."""
+    db.rows("ANALYZE TABLE big")
+    wait_purge(db)
+    rows: list[list] = []
+    for key, columns in KEYS.items():
+        sql, times = SELECT.format(key=key), []
+        for _ in range(7):
+            begin = time.perf_counter()
+            found = len(db.rows(sql))
+            times.append((time.perf_counter() - begin) * 1000)
+        plan = db.rows("EXPLAIN " + sql)[0]
+        first, usual = f"{times[0]:.1f}", f"{statistics.median(times[1:]):.1f}"
+        told = f"{plan[3]}, {plan[9]}"
+        rows.append(
+            [f"{size:,}", f"{due:,}", f"{later:,}", columns, first, usual, found, told, f"{built:.0f} s"]
+        )
+        print(rows[-1], flush=True)
     return rows
 
 
@@ -466,69 +468,46 @@ def main() -> None:
     options = parser.parse_args()
     home = Path(os.environ.get("PEERBENCH_HOME", tempfile.gettempdir() + "/peerbench"))
     home.mkdir(parents=True, exist_ok=True)
-    seconds, rounds = (0.5, 1) if options.quick else (1.5, 3)
-    if options.only_select:
-        server = servers.MariaDB(home)
-        try:
-            select_times(server.port, [10_000, 1_000_000])
-        finally:
-            server.stop()
-        return
-    parts = [
-        table("Disk flush, microseconds", ["what", "p50", "p95", "p99"], flush_times(home)),
-        table(
-            "redis-benchmark -c 50, 100-byte values, requests/s",
-            ["persistence", "-P", "LPUSH", "RPOP", "LPUSH p99"],
-            redis_rates(home, 100000 if options.quick else 400000),
-        ),
-    ]
+    parts = [] if options.only_select else disk_and_redis(home, options.quick)
     server = servers.MariaDB(home)
     try:
-        parts.append(
-            table(
-                f"MariaDB writes, rows/s, one connection, {rounds} alternating rounds: median (min..max)",
-                ["step", "what", "pymysql", "mysqlclient", "asyncmy"],
-                write_rates(server.port, seconds, rounds),
-            )
-        )
-        parts.append(
-            table(
-                "MariaDB single-row INSERT commits/s by connections (mysqlclient threads)",
-                ["connections", "commits/s"],
-                commit_rates(server.port, seconds),
-            )
-        )
-        parts.append(
-            table(
-                "MariaDB read of 1000 rows by id IN (...), rows/s",
-                ["driver", "rows/s"],
-                fetch_rates(server.port, seconds),
-            )
-        )
-        sizes = [10_000, 100_000] if options.quick else [10_000, 1_000_000, 5_000_000]
-        parts.append(
-            table(
-                "MariaDB SELECT of the 1000 next due tasks, milliseconds",
-                [
-                    "rows",
-                    "due",
-                    "pending for later",
-                    "index",
-                    "first",
-                    "median of 6",
-                    "found",
-                    "plan",
-                    "build",
-                ],
-                select_times(server.port, sizes),
-            )
-        )
+        if options.only_select:
+            select_times(server.port, [10_000, 1_000_000])
+            return
+        parts += mariadb(server.port, options.quick)
     finally:
         server.stop()
     text = "\n".join(parts)
     print(text)
     if options.out:
         Path(options.out).write_text(text)
+
+
+def disk_and_redis(home: Path, quick: bool) -> list[str]:
+    """The tables of what lies below, and of Redis."""
+    head = ["persistence", "-P", "LPUSH", "RPOP", "LPUSH p99"]
+    title = "redis-benchmark -c 50, 100-byte values, requests/s"
+    return [
+        table("Disk flush, microseconds", ["what", "p50", "p95", "p99"], flush_times(home)),
+        table(title, head, redis_rates(home, 100000 if quick else 400000)),
+    ]
+
+
+def mariadb(port: int, quick: bool) -> list[str]:
+    """The tables of MariaDB: writes, commits, reads, and the SELECT of what is due."""
+    seconds, rounds = (0.5, 1) if quick else (1.5, 3)
+    sizes = [10_000, 100_000] if quick else [10_000, 1_000_000, 5_000_000]
+    alternating = f"one connection, {rounds} alternating rounds: median (min..max)"
+    writes = ["step", "what", "pymysql", "mysqlclient", "asyncmy"]
+    selects = ["rows", "due", "pending for later", "index", "first", "median of 6", "found", "plan", "build"]
+    commits = "MariaDB single-row INSERT commits/s by connections (mysqlclient threads)"
+    reads = "MariaDB read of 1000 rows by id IN (...), rows/s"
+    return [
+        table(f"MariaDB writes, rows/s, {alternating}", writes, write_rates(port, seconds, rounds)),
+        table(commits, ["connections", "commits/s"], commit_rates(port, seconds)),
+        table(reads, ["driver", "rows/s"], fetch_rates(port, seconds)),
+        table("MariaDB SELECT of the 1000 next due tasks, milliseconds", selects, select_times(port, sizes)),
+    ]
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def test_sql_01_a_connections_that_the_server_closes_when_idle_cost_nothing(
         ]
         home.wait(home.enqueue("echo"), seconds=30)
         known = set(connections(database, home))
-        wait_until(lambda: len(known & set(connections(database, home))) <= NEVER_IDLE, 60, every=0.2)
+        wait_until(lambda: len(known & set(connections(database, home))) <= NEVER_IDLE, 20, every=0.2)
         last = home.enqueue("echo")
         assert home.wait(last, seconds=30).status is Status.SUCCESS
         assert home.outcomes(last) == ["success"]

@@ -46,7 +46,8 @@ class Dialect:
         """An aware instant as the UTC text both kinds of server take."""
         return None if value is None else _text(value)
 
-    def instant(self, value: object) -> datetime | None:
+    @staticmethod
+    def instant(value: object) -> datetime | None:
         """What a column of instants gave, as an aware UTC instant; MySQL's zero date is long past."""
         if value is None:
             return None
@@ -142,25 +143,40 @@ class SQLite(Dialect):
     def first_id(self, lastrowid: int, rows: int) -> int:
         return lastrowid - rows + 1
 
+
+class StatementClock:
+    """The SQL functions of one connection to SQLite, whose clock stands still within a statement, as the servers' does.
+
+    The clock is the machine's, or the one a test moves; whoever executes a statement calls :meth:`begin` before.
+    """
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self.clock = clock
+        self._now: datetime | None = None
+
+    def begin(self) -> None:
+        """A statement begins."""
+        self._now = None
+
     def functions(self) -> dict[str, tuple[int, Callable[..., object]]]:
-        """The SQL functions of our own connections; their clock is the machine's, or the one a test moves."""
+        """Their names, numbers of arguments, and what they do."""
         return {
-            "taskkit_now": (0, self._now),
+            "taskkit_now": (0, lambda: _text(self._read())),
             "taskkit_after": (1, self._after),
             "taskkit_age": (1, self._age),
         }
 
-    def _now(self) -> str:
-        return _text(self.clock())
+    def _read(self) -> datetime:
+        if self._now is None:
+            self._now = self.clock()
+        return self._now
 
     def _after(self, seconds: float | None) -> str | None:
-        if seconds is None:
-            return None
-        return _text(self.clock() + timedelta(seconds=seconds))
+        return None if seconds is None else _text(self._read() + timedelta(seconds=seconds))
 
     def _age(self, value: str | None) -> float | None:
-        then = self.instant(value)
-        return None if then is None else (self.clock() - then).total_seconds()
+        then = Dialect.instant(value)
+        return None if then is None else (self._read() - then).total_seconds()
 
 
 class ForeignSQLite(SQLite):

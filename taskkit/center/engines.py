@@ -9,10 +9,11 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine
 
 from taskkit.center import sessions
-from taskkit.center.dialect import Dialect, SQLite
+from taskkit.center.dialect import Dialect, SQLite, StatementClock
 from taskkit.identity import connection_name
 
 READ_ONLY = "taskkit_read_only"
+CLOCK = "taskkit_clock"
 GREETING_SECONDS = 5.0
 SQLITE_SESSION = (
     "PRAGMA journal_mode = WAL",
@@ -81,19 +82,24 @@ def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> 
         **options,
     )
 
-    def prepare(raw: Any, _record: Any) -> None:
+    def prepare(raw: Any, record: Any) -> None:
         raw.isolation_level = None
         cursor = raw.cursor()
         for statement in SQLITE_SESSION:
             cursor.execute(statement)
         cursor.close()
-        for title, (count, function) in dialect.functions().items():
-            # deterministic: evaluated once for a statement, as NOW() is on the servers
+        clock = record.info[CLOCK] = StatementClock(dialect.clock)
+        for title, (count, function) in clock.functions().items():
             raw.create_function(title, count, function, deterministic=True)
 
     event.listen(engine, "connect", prepare)
+    event.listen(engine, "before_cursor_execute", _begin_statement)
     event.listen(engine, "begin", _begin_immediate)
     return engine
+
+
+def _begin_statement(connection: Connection, *_statement: object) -> None:
+    connection.info[CLOCK].begin()
 
 
 def _begin_immediate(connection: Connection) -> None:

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -144,9 +145,9 @@ class Child:
             else:
                 self._waiting.append(job)
         if frame.jobs[0].mode == "async":
-            self._event_loop().call_soon_threadsafe(self._begin_in_loop)
+            self._event_loop().call_soon_threadsafe(self._begin_from_loop)
         else:
-            self._begin_in_threads()
+            self._begin_from_thread()
 
     def _next_to_begin(self) -> tuple[ChildJob, float] | None:
         """The next job that waits, marked as begun; None when there is none, or no place."""
@@ -158,13 +159,23 @@ class Child:
                     return job, started
         return None
 
-    def _begin_in_threads(self) -> None:
-        while (found := self._next_to_begin()) is not None:
-            self._thread_pool().submit(self._run_plain, *found)
+    def _begin_from_thread(self) -> None:
+        self._begin(lambda job, started: self._event_loop().call_soon_threadsafe(self._start, job, started))
 
-    def _begin_in_loop(self) -> None:
+    def _begin_from_loop(self) -> None:
+        self._begin(self._start)
+
+    def _begin(self, start: Callable[[ChildJob, float], object]) -> None:
+        """Begin what waits. Whoever frees a place may find jobs of another mode, as the parent heard of its end before."""
         while (found := self._next_to_begin()) is not None:
-            self._async[found[0].seq] = self._event_loop().create_task(self._run_async(*found))
+            if found[0].mode == "async":
+                start(*found)
+            else:
+                self._thread_pool().submit(self._run_plain, *found)
+
+    def _start(self, job: ChildJob, started: float) -> None:
+        """In the event loop."""
+        self._async[job.seq] = self._event_loop().create_task(self._run_async(job, started))
 
     def _free_place(self) -> None:
         with self._starting:
@@ -189,7 +200,7 @@ class Child:
             self._end(job, started, ended)
         finally:
             self._free_place()
-            self._begin_in_threads()
+            self._begin_from_thread()
 
     async def _run_async(self, job: ChildJob, started: float) -> None:
         handler, hooks = self.kit.registry[job.code], self.kit.registry.hooks
@@ -206,7 +217,7 @@ class Child:
             self._end(job, started, ended)
         finally:
             self._free_place()
-            self._begin_in_loop()
+            self._begin_from_loop()
 
     def _end(self, job: ChildJob, started: float, ended: Ended) -> None:
         now = monotonic()
@@ -250,10 +261,15 @@ class Child:
         self.send(Progress(seq, fraction, encodable(text)))
 
     def _cancel(self, frame: Cancel) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cancel_in_loop, frame)
+
+    def _cancel_in_loop(self, frame: Cancel) -> None:
+        """After the first step of the task, as one that is cancelled before it never runs, and says nothing."""
         task = self._async.get(frame.seq)
-        if task is not None and self._loop is not None:
+        if task is not None:
             self._cancelled[frame.seq] = frame.outcome
-            self._loop.call_soon_threadsafe(task.cancel)
+            self._event_loop().call_soon(task.cancel)
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         """SIGTERM from the parent: the handler in the main thread is told; a child without one just goes."""

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -23,9 +22,9 @@ from taskkit.queues.redis import RedisQueue
 from taskkit.states import ENDED, Status
 from tests import sample_app
 from tests.databases import fresh_database
-from tests.machine import ending_with_parent
 from tests.servers import Server
 from tests.waiting import wait_until
+from tests.zygote import launch
 
 ROOT = Path(__file__).parents[1]
 APP = "tests.sample_app:kit"
@@ -41,21 +40,8 @@ class Process:
         number = len(home.processes)
         self.out, self.err = home.folder / f"{role}-{number}.out", home.folder / f"{role}-{number}.err"
         with self.out.open("wb") as out, self.err.open("wb") as err:
-            self.popen = subprocess.Popen(
-                [
-                    *ending_with_parent(),
-                    sys.executable,
-                    "-m",
-                    home.modules.get(role, f"taskkit.{role}"),
-                    *arguments,
-                ],
-                env={**home.environment, **extra},
-                cwd=home.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            module = home.modules.get(role, f"taskkit.{role}")
+            self.popen = launch(module, arguments, {**home.environment, **extra}, home.folder, out, err)
         self.pid = self.popen.pid
 
     def ready(self, seconds: float = 30) -> Self:

@@ -57,12 +57,14 @@ class Feeder:
         """How many more tasks the children can use soon."""
         if self._draining or _one_runs_alone(slots):
             return 0
-        room = 0
+        room, most = 0, self.settings.max_prefetch
         for slot in slots:
             if not slot.usable or slot.alone:
                 continue
             room += max(self._at_once_more(slot), self._ahead(slot, now))
-        return min(room, self.settings.max_prefetch)
+            if room >= most:
+                return most
+        return room
 
     def _at_once_more(self, slot: Slot) -> int:
         """How many more it would begin at once."""
@@ -85,7 +87,7 @@ class Feeder:
         Called with all that wait, also when that is nothing: what wanted the worker for itself may have gone.
         """
         self._draining = False
-        if _one_runs_alone(slots):
+        if not tasks or _one_runs_alone(slots):
             return list(tasks)
         alone = next((task for task in tasks if _wants_all(task)), None)
         if alone is not None:

@@ -69,7 +69,7 @@ class Hub:
         self.cancels = Cancels(self.slots, pool, self.ends, self.limits)
         self.deaths = Deaths(self.ends, pool)
         self.hearing = Hearing(self.slots, self.feeder, self.ends, self.limits, writer, self.wake)
-        self.turns = 0
+        self.turns, self._round_at = 0, 0.0
         self._inventories: deque[queue.SimpleQueue[set[tuple[int, int]]]] = deque()
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
@@ -112,10 +112,11 @@ class Hub:
         self.hearing.answer()
         self.cancels.carry_out()
         now = monotonic()
-        self.limits.keep(now)
         for slot in self.slots.values():
-            slot.flush()
-            self.hearing.retire_if_due(slot)
+            if slot.outbox:
+                slot.flush()
+        if now >= self._round_at:
+            self._go_round(now)
         if feeding:
             if self._staff is not None:
                 self.crew.staff(self._staff)
@@ -127,6 +128,13 @@ class Hub:
         self.turns += 1
         while self._inventories:
             self._inventories.popleft().put(self._holds())
+
+    def _go_round(self, now: float) -> None:
+        """Look after every child, whatever happened: their number must not make each turn dear."""
+        self._round_at = now + TICK
+        self.limits.keep(now)
+        for slot in self.slots.values():
+            self.hearing.retire_if_due(slot)
 
     def _all_are_fed(self) -> bool:
         """Nobody starves for a moment: then many ends are taken in at once, instead of waking up for each."""

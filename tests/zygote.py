@@ -18,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -82,6 +83,7 @@ class Zygote:
             start_new_session=True,
         )
         theirs.close()
+        self._asking = threading.Lock()
 
     def fork(
         self, module: str, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, out: int, err: int
@@ -89,11 +91,12 @@ class Zygote:
         """Run a module as a process of its own, with these descriptors for what it prints."""
         reader, writer = os.pipe()
         wanted = {"module": module, "arguments": list(arguments), "env": dict(env), "cwd": str(cwd)}
-        try:
-            socket.send_fds(self._sock, [json.dumps(wanted).encode()], [out, err, writer])
-        finally:
-            os.close(writer)
-        return Forked(int(self._sock.recv(32)), reader)
+        with self._asking:
+            try:
+                socket.send_fds(self._sock, [json.dumps(wanted).encode()], [out, err, writer])
+            finally:
+                os.close(writer)
+            return Forked(int(self._sock.recv(32)), reader)
 
 
 def launch(

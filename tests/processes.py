@@ -86,11 +86,14 @@ class Process:
 
     @property
     def nursery(self) -> int:
-        """The pid of a worker's nursery."""
-        found = [
-            p.pid for p in psutil.Process(self.pid).children() if "taskkit.worker.nursery" in p.cmdline()
-        ]
-        return int(found[-1])
+        """The pid of a worker's nursery; when the last one has just been killed, of the next."""
+        return int(wait_until(self._nurseries, 30)[-1])
+
+    def _nurseries(self) -> list[int]:
+        family = psutil.Process(self.pid).children()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [p.pid for p in family if "taskkit.worker.nursery" in p.cmdline()]
+        return []
 
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)

@@ -77,7 +77,9 @@ class Letters:
 def ended(command: Running, seconds: float = 90) -> tuple[int, dict[str, Any]]:
     """The exit code and the summary of a retry that comes to its end by itself."""
     code = command.process.wait(seconds)
-    return code, json.loads(command.out.read_text())
+    said = command.out.read_text()
+    assert said, f"exit code {code}, and nothing was said: {command.err.read_text()[-1000:]}"
+    return code, json.loads(said)
 
 
 def test_a_mended_cause_is_retried_whole_and_one_that_is_not_stops_by_itself(
@@ -141,8 +143,14 @@ def test_two_at_once_retry_no_task_twice(server_stack: Stack, tmp_path: Path) ->
     worker = server_stack.home.worker("--queue", queue, "--processes", "2")
     letters = Letters(server_stack, tmp_path, FEW, queue)
     letters.mend("bank")
-    both = [letters.retry("bank", "--rate", "100") for _ in range(2)]
-    answers = [ended(command) for command in both]
+    first = letters.retry("bank", "--rate", "5")
+    wait_until(lambda: letters.retries("bank") >= 1, 60)
+    first.process.send_signal(signal.SIGSTOP)
+    before = letters.retries("bank")
+    second = letters.retry("bank", "--rate", "100")
+    wait_until(lambda: letters.retries("bank") > before, 60)
+    first.process.send_signal(signal.SIGCONT)
+    answers = [ended(command) for command in (first, second)]
     assert sum(said["retried"] for _, said in answers) == FEW == letters.retries("bank")
     assert [code for code, _ in answers] == [0, 0], answers
     assert letters.runs_of_each("bank") == {2: FEW}

@@ -87,7 +87,7 @@ def test_a_handlers_task_that_waits_for_a_unique_key_holds_up_no_end(
 def test_an_end_that_waits_for_somebodys_row_holds_up_no_heartbeat(
     home: Installation, worker: Process, mariadb: MariaDB
 ) -> None:
-    task_id = home.enqueue("nap", {"seconds": 0.5})
+    task_id = home.enqueue("nap", {"seconds": 3})
     home.wait(task_id, Status.RUNNING)
     with somebody(home, "SELECT * FROM task_center WHERE id = %s FOR UPDATE", task_id):
         wait_until(lambda: waiting_for_locks(mariadb))

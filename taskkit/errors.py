@@ -7,6 +7,7 @@ TaskkitError
 │   └── CronError              an expression, zone or policy that cannot be kept
 ├── SettingsError              a setting that is unknown or wrong; names the key and where it stands
 ├── AppError                   the application could not be imported, or has no kit in it
+├── AnalyticsMissing           pandas or pyarrow is not installed; says what to install
 ├── NotFound                   no such task, queue or handler
 ├── IllegalMove                the task is in a status from which this move does not exist
 ├── KeyTaken                   another live task holds the unique key
@@ -68,6 +69,10 @@ class SettingsError(TaskkitError):
 
 class AppError(TaskkitError):
     """The application named by ``--app`` could not be loaded."""
+
+
+class AnalyticsMissing(TaskkitError):
+    """Analyses need what is not installed here; the message says what to install."""
 
 
 class NotFound(TaskkitError):

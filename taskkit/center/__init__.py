@@ -10,6 +10,7 @@ from taskkit.center.database import Database
 from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
 from taskkit.center.drills import DrillDesk
+from taskkit.center.frames import FrameDesk
 from taskkit.center.granting import GrantDesk
 from taskkit.center.intake import Intake
 from taskkit.center.limits import LimitDesk
@@ -59,6 +60,7 @@ class TaskCenter:
         self.nodes = NodeDesk(self.database)
         self.drills = DrillDesk(self.database)
         self.locks = LockDesk(self.database)
+        self.frames = FrameDesk(self.database)
         self.retention = RetentionDesk(self.database)
 
     def __repr__(self) -> str:

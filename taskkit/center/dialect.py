@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,7 +13,9 @@ from typing import ClassVar
 from taskkit.clock import EPOCH, LAST_INSTANT, utc_now
 
 NO_DATE = "0000-"
-MACRO = re.compile(r"\{(after|age|list_name)\(([^()]*)\)\}")
+MACRO = re.compile(r"\{(after|age|list_name|micros|bucket|bin|digest)\(([^()]*)\)\}")
+BIN_BASE = 1.05
+"""Runtimes are counted in bins, each so much wider than the one before: a percentile is right to 2.5 %."""
 
 
 def epoch(value: datetime) -> Decimal:
@@ -25,6 +29,16 @@ def _text(value: datetime) -> str:
     return utc.isoformat(" ", "microseconds")[:26]
 
 
+def _bin(value: float | None) -> int | None:
+    if value is None:
+        return None
+    return -1 if value < 1 else math.floor(math.log(value) / math.log(BIN_BASE))
+
+
+def _digest(value: object) -> str | None:
+    return None if value is None else hashlib.md5(str(value).encode(), usedforsecurity=False).hexdigest()
+
+
 class Dialect:
     """Renders the named statements; ``bind`` and ``instant`` turn aware UTC instants into SQL and back."""
 
@@ -36,7 +50,7 @@ class Dialect:
     macros: ClassVar[dict[str, str]] = {}
 
     def render(self, template: str) -> str:
-        """Fill in the words, and the macros ``{after(seconds)}``, ``{age(instant)}`` and ``{list_name(shards)}``."""
+        """Fill in the words and the macros: ``{after(seconds)}``, ``{age(instant)}``, ``{list_name(shards)}`` and so on."""
         text = MACRO.sub(lambda m: self.macros[m[1]].replace("?", m[2]), template)
         for word, meaning in self.words.items():
             text = text.replace("{" + word + "}", meaning)
@@ -95,6 +109,10 @@ class MySQL(Dialect):
         "after": "NOW(6) + INTERVAL ? SECOND",
         "age": "TIMESTAMPDIFF(MICROSECOND, ?, NOW(6)) / 1000000",
         "list_name": "CONCAT(queue, ':', priority, IF(id % ? = 0, '', CONCAT('/', id % ?)))",
+        "micros": "CAST(UNIX_TIMESTAMP(?) * 1000000 AS SIGNED)",
+        "bucket": "FLOOR(UNIX_TIMESTAMP(?) / :bucket) * :bucket",
+        "bin": f"CASE WHEN ? < 1 THEN -1 ELSE FLOOR(LN(?) / {math.log(BIN_BASE)!r}) END",
+        "digest": "MD5(CAST(? AS CHAR))",
     }
 
     def insert_instant(self, value: datetime | None) -> object:
@@ -135,6 +153,10 @@ class SQLite(Dialect):
         "after": "taskkit_after(?)",
         "age": "taskkit_age(?)",
         "list_name": "queue || ':' || priority || CASE WHEN id % ? = 0 THEN '' ELSE '/' || (id % ?) END",
+        "micros": "taskkit_micros(?)",
+        "bucket": "taskkit_micros(?) / 1000000 / :bucket * :bucket",
+        "bin": "taskkit_bin(?)",
+        "digest": "taskkit_digest(?)",
     }
 
     def __init__(self, clock: Callable[[], datetime] = utc_now) -> None:
@@ -164,6 +186,9 @@ class StatementClock:
             "taskkit_now": (0, lambda: _text(self._read())),
             "taskkit_after": (1, self._after),
             "taskkit_age": (1, self._age),
+            "taskkit_micros": (1, self._micros),
+            "taskkit_bin": (1, _bin),
+            "taskkit_digest": (1, _digest),
         }
 
     def _read(self) -> datetime:
@@ -173,6 +198,10 @@ class StatementClock:
 
     def _after(self, seconds: float | None) -> str | None:
         return None if seconds is None else _text(self._read() + timedelta(seconds=seconds))
+
+    def _micros(self, value: str | None) -> int | None:
+        then = self.instant(value)
+        return None if then is None else (then - EPOCH) // timedelta(microseconds=1)
 
     def _age(self, value: str | None) -> float | None:
         then = Dialect.instant(value)

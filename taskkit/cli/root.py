@@ -29,6 +29,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "Turn the lines of crontabs into periodic tasks; look first with --dry-run.",
         ),
     },
+    "Incidents": {
+        "diagnose": ("diagnose", "Say what is wrong, with the figures that show it and what to do."),
+        "bundle": ("bundle", "Keep an incident window as one file, and open it anywhere."),
+    },
     "Installation": {
         "doctor": ("doctor", "Look for what will hurt, in the settings of SQL and Redis and on this node."),
         "drill": ("drill", "Break something on purpose, and take the time until it is whole again."),

@@ -1,0 +1,97 @@
+"""Rule ``duplicates``: every task and business key with more than one effect, each with its cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
+from taskkit.analytics.rules.base import about
+from taskkit.analytics.rules.duplicates_causes import findings, overlapping
+from taskkit.analytics.source import Source
+
+NEVER = "dispatched_twice"
+CERTAIN = ("declared_dead_alive", "killed_after_effect", "enqueued_twice")
+MILD = ("late_not_twice", "retried_without_idempotency", "run_again_by_person")
+SEVERITY = {
+    NEVER: "critical",
+    "late_not_twice": "note",
+    "retried_without_idempotency": "note",
+    "run_again_by_person": "note",
+}
+CONFIDENCE = {
+    "killed_after_effect": "medium",
+    "retried_without_idempotency": "medium",
+    "enqueued_twice": "medium",
+}
+
+
+def diagnose(source: Source) -> Diagnosis:
+    """The verdict is the most frequent cause of a second effect; a double dispatch is told before all others."""
+    found = findings(source)
+    counts = Counter(one.cause for one in found)
+    verdict = _verdict(source, counts)
+    quiet = verdict in {"no_data", "healthy"}
+    return about(
+        source,
+        "duplicates",
+        verdict,
+        "ok" if quiet else SEVERITY.get(verdict, "warning"),
+        CONFIDENCE.get(verdict, "high"),
+        evidence=_evidence(source, counts),
+        forecast=(),
+        actions=() if quiet else _actions(verdict, [one for one in found if one.cause == verdict]),
+        found=sorted(found, key=lambda one: (_rank(one.cause), one.subject)),
+        details={"task": next((one.subject for one in found if one.cause == verdict), None)},
+    )
+
+
+def _verdict(source: Source, counts: Counter[str]) -> str:
+    if counts[NEVER]:
+        return NEVER
+    certain = max(CERTAIN, key=lambda cause: counts[cause])
+    if counts[certain]:
+        return certain
+    mild = next((cause for cause in MILD if counts[cause]), None)
+    if mild:
+        return mild
+    return (
+        "healthy"
+        if int(source.frame("finishes")["finished"].sum()) or len(source.frame("runs"))
+        else "no_data"
+    )
+
+
+def _rank(cause: str) -> int:
+    return (NEVER, *CERTAIN, *MILD).index(cause)
+
+
+def _evidence(source: Source, counts: Counter[str]) -> tuple[Figure, ...]:
+    runs = source.frame("runs")
+    finished = int(source.frame("finishes")["finished"].sum())
+    return (
+        Figure("tasks_twice", sum(counts[cause] for cause in (NEVER, *CERTAIN)), "tasks"),
+        Figure("tasks_late", counts["late_not_twice"], "tasks"),
+        Figure("overlapping", overlapping(runs), "pairs"),
+        Figure("tasks_repeated", int((runs.groupby("task_id").size() > 1).sum()), "tasks"),
+        Figure("runs_seen", finished or len(runs), "runs"),
+        *(
+            Figure(f"cause_{cause}", counts[cause], "tasks")
+            for cause in (NEVER, *CERTAIN, *MILD)
+            if counts[cause]
+        ),
+    )
+
+
+def _actions(verdict: str, found: Sequence[Subject]) -> tuple[Action, ...]:
+    one = next((f.subject.split()[0] for f in found if f.subject.split()[0].isdecimal()), "ID")
+    show = Action("show_task", f"taskkit tasks show {one} --all")
+    more = {
+        "dispatched_twice": (Action("make_bundle", "taskkit bundle create incident.zip --since 2h"), Action("doctor", "taskkit doctor")),
+        "declared_dead_alive": (Action("doctor", "taskkit doctor"), Action("raise_dead_after", "TASKKIT_SCHEDULER_DEAD_AFTER_S=60 python -m taskkit.scheduler"), Action("make_idempotent", "docs/idempotency.md")),
+        "killed_after_effect": (Action("see_workers", "taskkit status"), Action("make_idempotent", "docs/idempotency.md")),
+        "enqueued_twice": (Action("give_unique_key", "taskkit enqueue --help"),),
+        "retried_without_idempotency": (Action("make_idempotent", "docs/idempotency.md"),),
+        "late_not_twice": (Action("diagnose_lost", "taskkit diagnose lost"),),
+    }  # fmt: skip
+    return (show, *more.get(verdict, ()))

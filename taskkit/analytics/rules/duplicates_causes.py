@@ -1,0 +1,99 @@
+"""Why a task ran more than once: one cause for each task, and for each business key that was written twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pandas as pd
+
+from taskkit.analytics.diagnosis import Figure, Subject
+from taskkit.analytics.source import Source
+
+EFFECT = ("success", "superseded", "lost", "timeout", "failed")
+RACE_S = 60.0
+PERSONS = {"run_now", "retry"}
+
+
+def findings(source: Source) -> list[Subject]:
+    """Each task and key that may have had more than one effect, or looks as if."""
+    runs = source.frame("runs").drop_duplicates(["task_id", "attempt"])
+    begun, asked = _seen_running(source.frame("workers")), _asked_again(source.frame("actions"))
+    found = [one for _, story in _stories(runs) if (one := _of_task(story, begun, asked)) is not None]
+    return found + list(_of_keys(source.frame("twins"), runs))
+
+
+def overlapping(runs: pd.DataFrame) -> int:
+    """Pairs of runs of one task whose times overlap."""
+    timed = runs.dropna(subset=["started_at", "finished_at"]).drop_duplicates(["task_id", "attempt"])
+    return sum(_overlaps(story) for _, story in timed.groupby("task_id") if len(story) > 1)
+
+
+def _overlaps(story: pd.DataFrame) -> int:
+    spans = sorted(zip(story["started_at"], story["finished_at"], strict=True))
+    return sum(later[0] < earlier[1] for n, earlier in enumerate(spans) for later in spans[n + 1 :])
+
+
+def _stories(runs: pd.DataFrame) -> Iterator[tuple[tuple[int, object], pd.DataFrame]]:
+    """The runs that answer one wish: those of a task, or of one occurrence of a periodic one."""
+    wishes = runs.assign(wish=runs["occurrence_at"].astype("object").where(runs["occurrence_at"].notna(), ""))
+    for (task_id, wish), story in wishes.groupby(["task_id", "wish"], sort=True):
+        if len(story) > 1:
+            yield (int(task_id), wish), story.sort_values("attempt")
+
+
+def _of_task(story: pd.DataFrame, begun: set[tuple[int, int]], asked: set[int]) -> Subject | None:
+    task_id = int(story["task_id"].iloc[0])
+    cause = _cause(story, begun, task_id in asked)
+    if cause is None:
+        return None
+    first, last = story.iloc[0], story.iloc[-1]
+    waited = (
+        (last["finished_at"] - first["dispatched_at"]).total_seconds()
+        if pd.notna(first["dispatched_at"])
+        else None
+    )
+    figures = (
+        Figure("runs_of_task", len(story), "runs"),
+        Figure("ended_after", waited, "s"),
+        Figure("overlapping", _overlaps(story.dropna(subset=["started_at", "finished_at"])), "pairs"),
+    )
+    return Subject(cause, f"{task_id} {first['task_code']}", figures)
+
+
+def _cause(story: pd.DataFrame, begun: set[tuple[int, int]], asked: bool) -> str | None:
+    """The cause of the second effect; None when there was one effect, or none."""
+    outcomes = list(story["outcome"])
+    successes = outcomes.count("success")
+    ended = story[story["outcome"] == "lost"]
+    with_worker = ended[ended["worker_id"].notna()]
+    if successes > 1:
+        return "run_again_by_person" if asked else "dispatched_twice"
+    if "superseded" in outcomes:
+        return "declared_dead_alive"
+    if len(with_worker) and (
+        successes or any((int(r.task_id), int(r.attempt)) in begun for r in with_worker.itertuples())
+    ):
+        return "killed_after_effect"
+    if "failed" in outcomes or "timeout" in outcomes:
+        return "retried_without_idempotency" if successes else None
+    return "late_not_twice" if len(ended) and successes else None
+
+
+def _of_keys(twins: pd.DataFrame, runs: pd.DataFrame) -> Iterator[Subject]:
+    done = set(runs.loc[runs["outcome"] == "success", "task_id"])
+    for twin in twins.itertuples():
+        apart = (twin.last_at - twin.first_at).total_seconds()
+        if (twin.key_kind == "unique_key" or apart <= RACE_S) and {twin.first_id, twin.last_id} <= done:
+            figures = (Figure("tasks_of_key", int(twin.tasks), "tasks"), Figure("written_apart", apart, "s"))
+            yield Subject("enqueued_twice", f"{twin.first_id} {twin.last_id} {twin.task_code}", figures)
+
+
+def _seen_running(workers: pd.DataFrame) -> set[tuple[int, int]]:
+    """The attempts that workers said they were running in their last heartbeat."""
+    said = (json.loads(text) for text in workers["tasks"] if isinstance(text, str) and text)
+    return {(int(one["task_id"]), int(one.get("attempt", 0))) for tasks in said for one in tasks}
+
+
+def _asked_again(actions: pd.DataFrame) -> set[int]:
+    return set(actions.loc[actions["action"].isin(PERSONS), "task_id"].dropna().astype(int))

@@ -1,0 +1,208 @@
+"""Rule ``zombies``: who makes no progress while work waits, where it is stuck, and who holds what it waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+
+from taskkit.analytics import measures as m
+from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
+from taskkit.analytics.rules.backlog_facts import waiting_by_queue
+from taskkit.analytics.rules.base import about
+from taskkit.analytics.source import Source
+
+STILL_S, LOCK_S = 60.0, 5.0
+SPINNING = 80.0
+PATIENCE = 3.0
+ORDER = ("sql_row_lock", "metadata_lock", "spinning", "stuck", "starved", "dead")
+QUIET = ("healthy", "busy", "no_data")
+STACK_LETTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ZombieFacts:
+    """What is known beside the workers themselves."""
+
+    now: datetime
+    waiting: dict[str, int]
+    normal_s: dict[str, float]
+    running: pd.DataFrame
+    lock: dict[str, Any] | None
+
+
+def diagnose(source: Source) -> Diagnosis:
+    """The verdict is the cause that explains the others; each worker has its own among the findings."""
+    workers = source.frame("workers")
+    workers = workers[workers["stopped_at"].isna()]
+    look = ZombieFacts(source.now, _waiting(source), _normal(source), source.frame("running"), _lock(source))
+    causes = {str(w.worker_id): _cause(w, look) for w in workers.itertuples()}
+    counts = Counter(causes.values())
+    verdict = next(
+        (one for one in ORDER if counts[one]),
+        "busy" if counts["busy"] else "healthy" if causes else "no_data",
+    )
+    found = [
+        _finding(w, causes[str(w.worker_id)], look)
+        for w in workers.itertuples()
+        if causes[str(w.worker_id)] in ORDER
+    ]
+    lock = look.lock or {}
+    missing = dict(source.frame("facts").itertuples(index=False, name=None)).get("missing_grants") or None
+    return about(
+        source,
+        "zombies",
+        verdict,
+        "ok" if verdict in QUIET else "critical",
+        _confidence(verdict, missing, workers, causes),
+        evidence=_evidence(workers, causes, look, missing),
+        actions=() if verdict in QUIET else _actions(verdict, lock, missing),
+        found=found,
+        details={**{k: lock.get(k) for k in ("holder", "account", "statement", "table")}, "missing_grants": missing},
+    )  # fmt: skip
+
+
+def _waiting(source: Source) -> dict[str, int]:
+    found = waiting_by_queue(source)
+    return {str(queue): int(n) for queue, n in found["waiting"].items()}
+
+
+def _normal(source: Source) -> dict[str, float]:
+    """How long the runs of a code take at most as a rule: its 95th percentile in seconds."""
+    bins = pd.concat([source.frame("service_normal"), source.frame("service_times")])
+    found = {str(code): m.percentile(part, 0.95) for code, part in bins.groupby("task_code")}
+    return {code: value / 1000 for code, value in found.items() if value is not None}
+
+
+def _lock(source: Source) -> dict[str, Any] | None:
+    """The lock for which somebody has waited longest, and the transaction that holds it."""
+    waits = source.frame("lock_waits")
+    waits = waits[waits["waited_s"] >= LOCK_S].sort_values("waited_s", ascending=False)
+    if waits.empty:
+        return None
+    open_ones = source.frame("transactions")
+    waiters = set(waits["waiting_thread"])
+    roots = waits[~waits["holding_thread"].isin(waiters)]
+    first = (roots if len(roots) else waits).iloc[0]
+    held = (
+        open_ones[open_ones["thread"] == first["holding_thread"]]
+        if pd.notna(first["holding_thread"])
+        else open_ones.head(1)
+    )
+    holder = held.iloc[0].to_dict() if len(held) else {}
+    thread = holder.get("thread", first["holding_thread"])
+    return {
+        "kind": first["kind"],
+        "waited_s": float(first["waited_s"]),
+        "waiters": len(waiters),
+        "table": first["table_name"],
+        "holder": None if pd.isna(thread) else int(thread),
+        "account": holder.get("account"),
+        "statement": holder.get("statement"),
+        "age_s": holder.get("age_s"),
+    }
+
+
+def _cause(worker: Any, look: ZombieFacts) -> str:
+    beat = m.age_s(worker.heartbeat_at, look.now)
+    if pd.notna(worker.lost_at) or beat is None or beat > m.FRESH_S:
+        return "dead"
+    last = worker.started_at if pd.isna(worker.last_progress_at) else worker.last_progress_at
+    still = m.age_s(last, look.now)
+    works = _work_for(str(worker.queues or ""), look.waiting)
+    if still is None or still < STILL_S or not (works or worker.busy):
+        return "healthy"
+    if look.lock is not None:
+        return "metadata_lock" if look.lock["kind"] == "metadata" else "sql_row_lock"
+    if not worker.busy:
+        return "starved"
+    if _within_its_time(worker, look):
+        return "busy"
+    cpu = worker.children_cpu_percent
+    return "spinning" if pd.notna(cpu) and cpu >= SPINNING * worker.busy else "stuck"
+
+
+def _work_for(queues: str, waiting: dict[str, int]) -> int:
+    names = {name.strip() for name in queues.split(",")}
+    return sum(n for queue, n in waiting.items() if queue in names or "*" in names)
+
+
+def _within_its_time(worker: Any, look: ZombieFacts) -> bool:
+    """Whether each of its runs is no longer than such runs take; without a normal, than its limit allows."""
+    mine = look.running[look.running["worker_id"] == worker.worker_id]
+    if mine.empty:
+        return False
+    return all(_in_time(run, look) for run in mine.itertuples())
+
+
+def _in_time(run: Any, look: ZombieFacts) -> bool:
+    age, normal = m.age_s(run.claimed_at, look.now), look.normal_s.get(run.task_code)
+    limit = run.timeout_s / 2 if normal is None else max(STILL_S, PATIENCE * normal)
+    return age is not None and age <= limit
+
+
+def _finding(worker: Any, cause: str, look: ZombieFacts) -> Subject:
+    figures = [
+        Figure("heartbeat_age", m.age_s(worker.heartbeat_at, look.now), "s"),
+        Figure("progress_age", m.age_s(worker.last_progress_at, look.now), "s"),
+        Figure(
+            "cpu", None if pd.isna(worker.children_cpu_percent) else float(worker.children_cpu_percent), "%"
+        ),
+        Figure("busy_slots", int(worker.busy), "slots"),
+    ]
+    if isinstance(worker.stacks, str) and worker.stacks:
+        figures.append(Figure("stack", " ".join(worker.stacks.split())[-STACK_LETTERS:]))
+    return Subject(cause, str(worker.worker_id), tuple(figures))
+
+
+def _confidence(verdict: str, missing: str | None, workers: pd.DataFrame, causes: dict[str, str]) -> str:
+    if verdict in {"stuck", "starved"} and missing:
+        return "low"
+    if verdict in {"sql_row_lock", "metadata_lock"}:
+        return "high" if sum(c == verdict for c in causes.values()) * 2 >= len(workers) else "medium"
+    return "medium" if verdict in {"stuck", "starved"} else "high"
+
+
+def _evidence(
+    workers: pd.DataFrame, causes: dict[str, str], look: ZombieFacts, missing: str | None
+) -> tuple[Figure, ...]:
+    ill = [w for w in workers.itertuples() if causes[str(w.worker_id)] in ORDER]
+    cpus = [float(w.children_cpu_percent) for w in ill if pd.notna(w.children_cpu_percent)]
+    lock = look.lock or {}
+    return (
+        Figure("workers_ill", len(ill), "workers"),
+        Figure("workers_alive", sum(cause != "dead" for cause in causes.values()), "workers"),
+        Figure("waiting", sum(look.waiting.values()), "tasks"),
+        Figure("progress_age", m.age_of_first((w.last_progress_at for w in ill), look.now), "s"),
+        Figure("heartbeat_age", m.age_of_first((w.heartbeat_at for w in ill), look.now), "s"),
+        Figure("cpu", sum(cpus) / len(cpus) if cpus else None, "%"),
+        *((Figure("lock_waited", lock["waited_s"], "s"), Figure("lock_held", lock["age_s"], "s"), Figure("lock_waiters", lock["waiters"])) if lock else ()),
+        *((Figure("missing_grants", missing),) if missing else ()),
+    )  # fmt: skip
+
+
+def _actions(verdict: str, lock: dict[str, Any], missing: str | None) -> tuple[Action, ...]:
+    look_at = Action("see_workers", "taskkit status --json")
+    kill = (
+        (Action("kill_holder", f'mysql -e "KILL {lock["holder"]}"'),)
+        if lock.get("holder") is not None
+        else ()
+    )
+    grant = (Action("grant", f"GRANT {missing.split(', ')[0]} TO CURRENT_USER"),) if missing else ()
+    restart = Action("restart_worker", "supervisorctl restart taskkit-worker:*")
+    by_verdict = {
+        "sql_row_lock": (Action("see_transactions", "taskkit doctor"), *kill),
+        "metadata_lock": (Action("see_transactions", "taskkit doctor"), *kill),
+        "spinning": (look_at, restart),
+        "stuck": (look_at, *grant, restart),
+        "starved": (look_at, Action("probe", "taskkit probe default"), *grant, restart),
+        "dead": (
+            Action("doctor", "taskkit doctor"),
+            Action("diagnose_lost", "taskkit diagnose lost"),
+            restart,
+        ),
+    }
+    return by_verdict[verdict]

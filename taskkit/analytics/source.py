@@ -1,0 +1,75 @@
+"""Where frames come from: a live database, frames in hand, or (bundle.py) a file; the same calls for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+import pandas as pd
+
+from taskkit.analytics.frames import FRAMES
+from taskkit.analytics.window import Window
+from taskkit.clock import as_utc
+from taskkit.errors import InputError
+from taskkit.hints import suggest
+
+if TYPE_CHECKING:
+    from taskkit.center import TaskCenter
+
+
+class Source(Protocol):
+    """What an analysis needs: a window, the instant that counts as now, and frames by name."""
+
+    @property
+    def window(self) -> Window: ...
+
+    @property
+    def now(self) -> datetime: ...
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """The frame of this name; raises InputError when there is none."""
+        ...
+
+
+class LiveSource:
+    """Frames of a task center. Each is read once; ``now`` is the database's clock when this was made."""
+
+    def __init__(
+        self, center: TaskCenter, window: Window | None = None, *, now: datetime | None = None
+    ) -> None:
+        self.center = center
+        self.now = as_utc(now or center.now())
+        self.window = window or Window.last(3600, self.now)
+        self._read: dict[str, pd.DataFrame] = {}
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """The frame of this name."""
+        declared(name)
+        if name not in self._read:
+            from taskkit.center.frames import FrameSpan
+
+            span = FrameSpan(self.window.since, self.window.until, self.now, self.window.bucket_s)
+            self._read[name] = FRAMES[name].of(self.center.frames.rows(name, span))
+        return self._read[name]
+
+
+class GivenSource:
+    """Frames in hand; those not given are empty."""
+
+    def __init__(
+        self, window: Window, frames: Mapping[str, pd.DataFrame], now: datetime | None = None
+    ) -> None:
+        self.window, self.now = window, as_utc(now or window.until)
+        self._frames = {declared(name): frame for name, frame in frames.items()}
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """The frame of this name."""
+        return self._frames[name] if declared(name) in self._frames else FRAMES[name].empty()
+
+
+def declared(name: str) -> str:
+    """The name, if there is such a frame."""
+    if name not in FRAMES:
+        raise InputError("frame", f"there is no frame {name!r}{suggest(name, FRAMES)}")
+    return name

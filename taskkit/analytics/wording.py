@@ -1,0 +1,94 @@
+"""Words for people, from the catalogues in texts/: figures with their units, and sentences with figures in them."""
+
+from __future__ import annotations
+
+import string
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from taskkit.analytics.diagnosis import Diagnosis, Figure
+from taskkit.errors import InputError
+
+LANGUAGES = ("en", "zh")
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+
+
+@cache
+def catalogue(language: str) -> Mapping[str, Any]:
+    """All texts of a language."""
+    if language not in LANGUAGES:
+        raise InputError("language", f"there is no {language!r}; there are {', '.join(LANGUAGES)}")
+    text = (files("taskkit.analytics") / "texts" / f"{language}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def word(kind: str, name: str, language: str) -> str:
+    """A single word or sentence; its own name where the catalogue does not know it."""
+    return str(catalogue(language).get(kind, {}).get(name, name.replace("_", " ")))
+
+
+def shown(figure: Figure, language: str) -> str:
+    """A figure as people read it: ``16.7/s``, ``3.3 h``, ``300 ms``, ``n/a``."""
+    value, units = figure.value, catalogue(language)["units"]
+    if value is None:
+        return str(units["none"])
+    if isinstance(value, str):
+        return value
+    if figure.unit in {"s", "ms"}:
+        return span(float(value) / (1000 if figure.unit == "ms" else 1), units)
+    number = digits(value)
+    pattern = units.get(figure.unit, "{n} " + figure.unit if figure.unit else "{n}")
+    return str(pattern).replace("{n}", number)
+
+
+def digits(value: float) -> str:
+    """Three digits that matter, thousands set apart."""
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{round(value):,}"
+    return f"{value:.3g}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
+
+
+def span(seconds: float, units: Mapping[str, str]) -> str:
+    """A length of time in the unit that suits it."""
+    for limit, size, name in (
+        (1, 0.001, "ms"),
+        (90, 1, "s"),
+        (90 * MINUTE, MINUTE, "min"),
+        (2 * DAY, HOUR, "h"),
+    ):
+        if abs(seconds) < limit:
+            size_of = seconds / size
+            number = f"{round(size_of):,}" if abs(size_of) >= 10 else f"{size_of:.2g}"
+            return units[name].replace("{n}", number)
+    return units["d"].replace("{n}", digits(seconds / DAY))
+
+
+class _Values(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "n/a"
+
+
+def sentences(diagnosis: Diagnosis, part: str, language: str) -> str:
+    """A text of the verdict with the figures filled in; ``part`` is title, text or against."""
+    verdict = catalogue(language)[diagnosis.rule]["verdicts"][diagnosis.verdict]
+    return fill(str(verdict.get(part, "")), diagnosis, language)
+
+
+def fill(text: str, diagnosis: Diagnosis, language: str) -> str:
+    """``{name}`` becomes the figure of that name, as people read it."""
+    values = _Values({name: str(value) for name, value in diagnosis.details.items() if value is not None})
+    values["none"] = str(catalogue(language)["units"]["none"])
+    for figure in (*diagnosis.evidence, *diagnosis.forecast):
+        values[figure.name] = shown(figure, language)
+    for name in ("binding", "next_bound"):
+        if diagnosis.details.get(name):
+            values[name] = word("bounds", str(diagnosis.details[name]), language)
+    return string.Formatter().vformat(text, (), values)
+
+
+def verdicts(rule: str) -> list[str]:
+    """The documented verdicts of a rule, in the order of the catalogue."""
+    return list(catalogue("en")[rule]["verdicts"])

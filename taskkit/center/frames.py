@@ -1,0 +1,192 @@
+"""The narrow door of analyses: named, read-only questions about a window, answered in plain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from taskkit.center.database import Database
+from taskkit.center.statements import frames as sql
+from taskkit.center.statements import frames_more as more
+from taskkit.clock import seconds
+from taskkit.errors import StoreError
+
+Rows = list[dict[str, Any]]
+MARGIN_S = 86_400.0
+"""Ids rise with the instant of writing, but for transactions that were open for less than this."""
+WEEK_S = 7 * 86_400.0
+THIN_ABOVE = 1_000_000
+MOST_TASKS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSpan:
+    """A half-open window, the instant that counts as now, and the width of a time bucket in whole seconds."""
+
+    since: datetime
+    until: datetime
+    now: datetime
+    bucket_s: int
+
+
+PLAIN: Mapping[str, tuple[str, ...]] = {
+    "tasks": (sql.TASKS,),
+    "lists": (sql.LISTS,),
+    "running": (sql.RUNNING,),
+    "samples": (sql.SAMPLES,),
+    "arrivals": (sql.ARRIVALS_NEW, sql.ARRIVALS_PLANNED, sql.ARRIVALS_PERIODIC),
+    "finishes": (sql.FINISHES,),
+    "service_times": (sql.SERVICE_TIMES,),
+    "service_normal": (sql.SERVICE_NORMAL,),
+    "waits": (sql.WAITS_DUE, sql.WAITS_QUEUE),
+    "errors": (sql.ERRORS,),
+    "twins": (more.TWINS,),
+    "schedulers": (more.SCHEDULERS,),
+    "occurrences": (more.OCCURRENCES,),
+    "troubled_occurrences": (more.TROUBLED_OCCURRENCES,),
+    "dead_letters": (more.DEAD_LETTERS,),
+    "limits": (more.LIMITS,),
+    "limit_lines": (more.LIMIT_LINES,),
+    "shards": (more.SHARDS,),
+    "actions": (more.ACTIONS,),
+}
+"""Frames that are the rows of their statements, one after the other."""
+
+
+class FrameDesk:
+    """Answers in rows with instants that are aware; changes nothing, and knows no DataFrame."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._special: dict[str, Callable[[FrameSpan], Rows]] = {
+            "runs": self._repeated_runs,
+            "workers": self._workers,
+            "transactions": self._transactions,
+            "lock_waits": self._lock_waits,
+            "facts": self._facts,
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The frames there are."""
+        return (*PLAIN, *self._special)
+
+    def rows(self, name: str, span: FrameSpan) -> Rows:
+        """The rows of one frame."""
+        if name in self._special:
+            return self._special[name](span)
+        parameters = self._parameters(span, "".join(PLAIN[name]))
+        return [row for template in PLAIN[name] for row in self._ask(template, parameters)]
+
+    def _parameters(self, span: FrameSpan, text: str) -> dict[str, Any]:
+        """What the statements of ``text`` ask for."""
+        bind = self.database.dialect.bind
+        found: dict[str, Any] = {
+            "since": bind(span.since),
+            "until": bind(span.until),
+            "now": bind(span.now),
+            "since_a_day": bind(span.since - seconds(MARGIN_S)),
+            "since_a_week": bind(span.since - seconds(WEEK_S)),
+            "bucket": span.bucket_s,
+        }
+        if ":low" in text:
+            found["low"], found["newest"] = self._ids(span.since - seconds(MARGIN_S))
+        if ":thin" in text:
+            found["thin"] = 1 + self._ask(sql.MANY, found)[0]["n"] // THIN_ABOVE
+        return found
+
+    def _ids(self, since: datetime) -> tuple[int, int]:
+        """The first id written since then, found by halving, since no index leads there; and the highest id."""
+        ends = self._ask(sql.LOWEST, {})[0]
+        low, high = int(ends["lowest"] or 0), int(ends["highest"] or 0)
+        newest = high
+        while low < high:
+            middle = (low + high) // 2
+            found = self._ask(sql.WRITTEN, {"id": middle})
+            if found and found[0]["created_at"] < since:
+                low = int(found[0]["id"]) + 1
+            else:
+                high = middle
+        return low, newest
+
+    def _ask(self, template: str, parameters: Mapping[str, Any]) -> Rows:
+        text = self.database.text(template)
+        wanted = {name: parameters[name] for name in text.compile().params}
+        rows = self.database.read(lambda c: c.execute(text, wanted).all())
+        return [{name: self._value(name, value) for name, value in row._mapping.items()} for row in rows]
+
+    def _value(self, name: str, value: Any) -> Any:
+        if (name.endswith("_at") and name != "bucket_at") or name == "at":
+            return self.database.dialect.instant(value)
+        return value
+
+    def _repeated_runs(self, span: FrameSpan) -> Rows:
+        parameters = self._parameters(span, more.TWINS)
+        ids: list[int] = []
+        for template in (more.REPEATED, more.REPEATED_OCCURRENCES):
+            ids += [row["task_id"] for row in self._ask(template, parameters)]
+        for twin in self._ask(more.TWINS, parameters):
+            ids += [twin["first_id"], twin["last_id"]]
+        wanted = sorted(set(ids))[:MOST_TASKS]
+        return self._ask(more.RUNS_OF, {"ids": wanted}) if wanted else []
+
+    def _workers(self, span: FrameSpan) -> Rows:
+        """What a worker says of its children is summed up."""
+        rows = self._ask(more.WORKERS, self._parameters(span, more.WORKERS))
+        for row in rows:
+            children = msgspec.json.decode(row.pop("children") or "[]")
+            for name in ("cpu_percent", "rss_bytes"):
+                told = [child[name] for child in children if child.get(name) is not None]
+                row[f"children_{name}"] = sum(told) if told else None
+        return rows
+
+    def _transactions(self, _: FrameSpan) -> Rows:
+        return [] if self.database.sqlite else self._if_allowed((more.TRANSACTIONS_MYSQL,)) or []
+
+    def _lock_waits(self, _: FrameSpan) -> Rows:
+        if self.database.sqlite:
+            return []
+        row_locks = more.LOCK_WAITS_MARIADB if self._mariadb else more.LOCK_WAITS_MYSQL
+        found: Rows = []
+        for template in (row_locks, more.METADATA_WAITS_MYSQL):
+            found += self._if_allowed((template,)) or []
+        return found
+
+    @property
+    def _mariadb(self) -> bool:
+        return bool(getattr(self.database.engine.dialect, "is_mariadb", False))
+
+    def _if_allowed(self, templates: Sequence[str]) -> Rows | None:
+        """The rows of the first statement that the account may ask; None when there is none."""
+        for template in templates:
+            try:
+                return self._ask(template, {})
+            except StoreError:
+                continue
+        return None
+
+    def _facts(self, span: FrameSpan) -> Rows:
+        """What kind of database this is, and which grants a look at locks lacks."""
+        self._version()  # only a connection tells MariaDB from MySQL
+        kind = "sqlite" if self.database.sqlite else "mariadb" if self._mariadb else "mysql"
+        found: dict[str, object] = {"database_kind": kind, "database_version": self._version()}
+        found["missing_grants"] = ", ".join(self._missing())
+        return [{"name": name, "value": str(value)} for name, value in found.items()]
+
+    def _version(self) -> str:
+        template = more.VERSION_SQLITE if self.database.sqlite else more.VERSION_MYSQL
+        return str(self._ask(template, {})[0]["version"])
+
+    def _missing(self) -> list[str]:
+        if self.database.sqlite:
+            return []
+        missing = []
+        if self._if_allowed((more.TRANSACTIONS_MYSQL,)) is None:
+            missing.append("PROCESS ON *.*")
+        if not self._mariadb and self._if_allowed((more.LOCK_WAITS_MYSQL,)) is None:
+            missing.append("SELECT ON performance_schema.*")
+        return missing

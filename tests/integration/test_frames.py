@@ -1,0 +1,87 @@
+"""Frames: the same columns and dtypes with and without rows, from SQLite and MariaDB, live and from a bundle."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from taskkit.analytics.bundle import Bundle, create
+from taskkit.analytics.frames import FRAMES
+from taskkit.analytics.source import LiveSource
+from taskkit.analytics.window import Window
+from taskkit.center import TaskCenter
+from taskkit.states import Status
+from tests.centers import failed, in_status, new, start, succeeded
+
+pytest_plugins = ["tests.center_fixtures"]
+WORKER = "host:1:frames"
+
+
+def lived_in(center: TaskCenter) -> None:
+    """Rows of every kind, written by the real task center."""
+    for status in (Status.PENDING, Status.DISPATCHED, Status.HELD, Status.FAILED, Status.GIVEN_UP):
+        in_status(center, status)
+    claimed = start(center, WORKER, *[new(payload=f'{{"n": {n % 4}}}') for n in range(6)])
+    now = center.now()
+    ends = [succeeded(one, started_at=one.claimed_at, finished_at=now, runtime_ms=300) for one in claimed[:4]]
+    ends.append(failed(claimed[4], started_at=claimed[4].claimed_at, finished_at=now, runtime_ms=20))
+    assert center.worker_desk(WORKER).finish(ends) == []
+
+
+def live(center: TaskCenter) -> LiveSource:
+    now = center.now()
+    return LiveSource(center, Window(now - timedelta(hours=1), now + timedelta(seconds=1)), now=now)
+
+
+def test_every_statement_answers_and_every_frame_is_declared(center: TaskCenter) -> None:
+    assert set(center.frames.names) == set(FRAMES)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_every_frame_has_its_columns_and_dtypes_ana_01(center: TaskCenter, rows: bool) -> None:
+    if rows:
+        lived_in(center)
+    source = live(center)
+    for name, declared in FRAMES.items():
+        found = source.frame(name)
+        assert list(found.columns) == declared.names
+        assert {c.name: c.dtype for c in declared.columns} == {n: str(d) for n, d in found.dtypes.items()}, (
+            name
+        )
+        assert_frame_equal(found.head(0), declared.empty())
+
+
+def test_frames_count_what_was_written(center: TaskCenter) -> None:
+    lived_in(center)
+    source = live(center)
+    tasks = source.frame("tasks").groupby("status")["tasks"].sum().to_dict()
+    assert tasks == {0: 1, 1: 1, 2: 1, 4: 2, 5: 1, 7: 1}
+    assert int(source.frame("arrivals")["arrived"].sum()) == 11
+    finishes = source.frame("finishes")
+    assert int(finishes["succeeded"].sum()) == 4
+    assert int(finishes["failed"].sum()) == 3
+    assert len(source.frame("running")) == 1
+    times = source.frame("service_times")
+    assert set(times["min_ms"]) == {300.0, 20.0}
+    assert set(source.frame("twins")["tasks"]) == {2}
+
+
+def test_a_bundle_gives_the_same_frames_to_the_last_digit(center: TaskCenter, tmp_path: Path) -> None:
+    lived_in(center)
+    source = live(center)
+    opened = Bundle(create(source, tmp_path / "incident.zip", schema=center.schema_revision()))
+    assert (opened.window, opened.now) == (source.window, source.now)
+    for name in FRAMES:
+        assert_frame_equal(opened.frame(name), source.frame(name), check_exact=True)
+    assert opened.manifest["database"]["kind"] in {"sqlite", "mariadb", "mysql"}
+    again = create(source, tmp_path / "again.zip", schema=center.schema_revision())
+    assert again.read_bytes() == (tmp_path / "incident.zip").read_bytes()
+
+
+def test_nan_stays_missing(center: TaskCenter) -> None:
+    frame = FRAMES["samples"].of([{"bucket_at": 0, "queue": "q", "queued_mean": None}])
+    assert pd.isna(frame["queued_mean"].iloc[0])

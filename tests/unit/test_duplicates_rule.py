@@ -1,0 +1,104 @@
+"""Rule duplicates: each cause, told apart; late is not twice; a double dispatch is an alarm of its own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from taskkit.analytics import diagnose
+from taskkit.analytics.wording import verdicts
+from tests.incidents import NOW, SINCE, finished, given, run
+
+STORY = {"finishes": [finished(100)]}
+AGO = NOW - timedelta(minutes=20)
+
+
+def twins(apart_s: float, kind: str = "payload") -> list[dict[str, Any]]:
+    last = SINCE + timedelta(seconds=apart_s)
+    fixed = {
+        "task_code": "push",
+        "key_kind": kind,
+        "business_key": "k",
+        "tasks": 2,
+        "first_id": 1,
+        "last_id": 2,
+    }
+    return [{**fixed, "first_at": SINCE, "last_at": last}]
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "no_data": {},
+    "healthy": STORY,
+    "dispatched_twice": {**STORY, "runs": [run(7, 1, "success"), run(7, 2, "success")]},
+    "declared_dead_alive": {**STORY, "runs": [run(7, 1, "superseded"), run(7, 2, "success")]},
+    "killed_after_effect": {**STORY, "runs": [run(7, 1, "lost", started_at=None), run(7, 2, "success")]},
+    "enqueued_twice": {**STORY, "twins": twins(0.4), "runs": [run(1, 1, "success"), run(2, 1, "success")]},
+    "retried_without_idempotency": {**STORY, "runs": [run(7, 1, "failed"), run(7, 2, "success")]},
+    "late_not_twice": {
+        **STORY,
+        "runs": [run(7, 1, "lost", worker_id=None, started_at=None), run(7, 2, "success")],
+    },
+    "run_again_by_person": {
+        **STORY,
+        "runs": [run(7, 1, "success"), run(7, 2, "success")],
+        "actions": [{"at": AGO, "actor": "ada", "action": "run_now", "task_id": 7}],
+    },
+}
+
+
+@pytest.mark.parametrize("verdict", CASES)
+def test_each_cause_has_its_verdict(verdict: str) -> None:
+    found = diagnose("duplicates", given(**CASES[verdict]))
+    assert found.verdict == verdict, found.text()
+    assert len(found.evidence) >= 3
+
+
+def test_the_cases_are_all_the_documented_verdicts() -> None:
+    assert set(CASES) == set(verdicts("duplicates"))
+
+
+def test_late_is_not_twice() -> None:
+    found = diagnose("duplicates", given(**CASES["late_not_twice"]))
+    assert found.figure("tasks_twice") == 0
+    assert found.figure("tasks_late") == 1
+    assert found.severity == "note"
+
+
+def test_a_double_dispatch_is_told_before_all_others() -> None:
+    many = [r for n in range(10, 20) for r in (run(n, 1, "superseded"), run(n, 2, "success"))]
+    found = diagnose("duplicates", given(**STORY, runs=[*many, run(7, 1, "success"), run(7, 2, "success")]))
+    assert (found.verdict, found.severity) == ("dispatched_twice", "critical")
+    assert found.found[0].subject.startswith("7 ")
+    assert len(found.found) == 11
+
+
+def test_attempts_do_not_multiply_tasks_ana_03() -> None:
+    """Task 1 ran six times, two of them at once on two workers; task 2 once."""
+    runs = [run(1, n, "lost" if n < 6 else "success") for n in range(1, 7)] + [run(2, 1, "success")]
+    for row in runs[:6]:
+        row["started_at"] = SINCE + timedelta(minutes=8 * row["attempt"])
+        row["finished_at"] = row["started_at"] + timedelta(minutes=1)
+    runs[1]["finished_at"] = runs[2]["started_at"] + timedelta(seconds=30)
+    found = diagnose("duplicates", given(finishes=[finished(7)], runs=[*runs, runs[0]]))
+    assert found.figure("runs_seen") == 7
+    assert found.figure("tasks_repeated") == 1
+    assert found.figure("overlapping") == 1
+    assert len(found.found) == 1
+
+
+def test_occurrences_of_one_periodic_task_are_different_wishes() -> None:
+    runs = [run(5, n, "success", occurrence_at=SINCE + timedelta(minutes=n)) for n in (1, 2, 3)]
+    assert diagnose("duplicates", given(**STORY, runs=runs)).verdict == "healthy"
+    again = run(5, 4, "success", occurrence_at=SINCE + timedelta(minutes=3))
+    assert diagnose("duplicates", given(**STORY, runs=[*runs, again])).verdict == "dispatched_twice"
+
+
+def test_the_same_payload_written_long_apart_is_no_race() -> None:
+    runs = [run(1, 1, "success"), run(2, 1, "success")]
+    assert diagnose("duplicates", given(**STORY, twins=twins(3000), runs=runs)).verdict == "healthy"
+    assert (
+        diagnose("duplicates", given(**STORY, twins=twins(600, "unique_key"), runs=runs)).verdict
+        == "enqueued_twice"
+    )

@@ -1,0 +1,177 @@
+"""The other rules: a case for each verdict that tables can bring about, quiet ones included, in both languages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from taskkit.analytics import RULES, diagnose
+from taskkit.analytics.wording import verdicts
+from tests.incidents import (
+    LATELY,
+    NOW,
+    SINCE,
+    arrived,
+    finished,
+    given,
+    minutes,
+    scheduler,
+    times,
+    waiting,
+    worker,
+)
+
+HALVES = (timedelta(0), timedelta(seconds=30))
+OLD = NOW - timedelta(minutes=20)
+WORK = waiting(queued=500)
+STILL = {"last_progress_at": OLD, "children_cpu_percent": 1.0}
+RUNNING = [
+    {
+        "task_id": 1,
+        "task_code": "push",
+        "queue": "push",
+        "attempt": 1,
+        "worker_id": "h:1:a",
+        "claimed_at": OLD,
+        "timeout_s": 300,
+    }
+]
+LOCKED = {
+    "lock_waits": [
+        {"waiting_thread": 5, "holding_thread": 9, "table_name": "shop.orders", "kind": "row", "waited_s": 40}
+    ],
+    "transactions": [
+        {"thread": 9, "account": "report", "state": "RUNNING", "statement": "SELECT 1", "age_s": 900}
+    ],
+}
+NO_HANDLER = "no handler is registered for the code 'x'"
+
+
+def missed(state: str, **fields: Any) -> dict[str, Any]:
+    row = {
+        "task_id": 3,
+        "task_code": "nightly",
+        "queue": "q",
+        "status": 0,
+        "planned_at": OLD,
+        "state": state,
+    } | fields
+    count = {"bucket_at": OLD, "task_code": "nightly", "state": state, "occurrences": 1, "failed": 0}
+    return {"occurrences": [count], "troubled_occurrences": [row]}
+
+
+def failing(
+    error: str = "ValueError: no", n: int = 50, outcome: str = "failed", mark: str = "f", tasks: int = 50
+) -> dict[str, Any]:
+    return {
+        "task_code": "push",
+        "queue": "push",
+        "outcome": outcome,
+        "fingerprint": mark,
+        "runs": n,
+        "tasks": tasks,
+        "error": error,
+    }
+
+
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("zombies", "no_data", {}),
+    ("zombies", "healthy", {"workers": [worker()], "tasks": WORK}),
+    ("zombies", "dead", {"workers": [worker(heartbeat_at=OLD)], "tasks": WORK}),
+    ("zombies", "starved", {"workers": [worker(busy=0, **STILL)], "tasks": WORK}),
+    ("zombies", "stuck", {"workers": [worker(**STILL)], "tasks": WORK, "running": RUNNING}),
+    ("zombies", "spinning", {"workers": [worker(busy=1, **STILL | {"children_cpu_percent": 99.0})], "tasks": WORK}),
+    ("zombies", "busy", {"workers": [worker(**STILL)], "tasks": WORK, "running": [RUNNING[0] | {"timeout_s": 7200}]}),
+    ("zombies", "sql_row_lock", {"workers": [worker(**STILL)], "tasks": WORK, **LOCKED}),
+    ("zombies", "metadata_lock", {"workers": [worker(**STILL)], "tasks": WORK, "lock_waits": [LOCKED["lock_waits"][0] | {"kind": "metadata", "holding_thread": None}]}),
+    ("lost", "no_data", {}),
+    ("lost", "healthy", {"finishes": [finished(100)]}),
+    ("lost", "wiped_redis", {"finishes": [finished(100, lost_messages=40)]}),
+    ("lost", "single_messages", {"finishes": [finished(100, lost_messages=2)]}),
+    ("lost", "dead_worker", {"finishes": [finished(100, lost_running=3)]}),
+    ("lost", "handler_not_deployed", {"finishes": [finished(100)], "errors": [failing(NO_HANDLER)]}),
+    ("lost", "refused_enqueue", {"finishes": [finished(100)], "arrivals": [arrived(100, at) for at in minutes()[:50]]}),
+    ("success_rate", "no_data", {}),
+    ("success_rate", "healthy", {"finishes": [finished(1000, failed=5)]}),
+    ("success_rate", "too_few_runs", {"finishes": [finished(3, failed=2)]}),
+    ("success_rate", "one_cause", {"finishes": [finished(1000, failed=50)], "errors": [failing()]}),
+    ("success_rate", "one_code", {"finishes": [finished(1000, failed=50)], "errors": [failing(n=10, mark=str(m)) for m in range(5)]}),
+    ("success_rate", "timeouts", {"finishes": [finished(1000, timed_out=50)]}),
+    ("success_rate", "losses", {"finishes": [finished(1000, lost_running=50)]}),
+    ("success_rate", "broad", {"finishes": [finished(100, failed=5, code=f"c{n}") for n in range(9)]}),
+    ("missed", "no_data", {}),
+    ("missed", "healthy", {"occurrences": missed("fired")["occurrences"]}),
+    ("missed", "scheduler_down", missed("planned")),
+    ("missed", "not_dispatched", {**missed("planned"), "schedulers": [scheduler()]}),
+    ("missed", "held", {**missed("planned", status=7), "schedulers": [scheduler()]}),
+    ("missed", "missed_by_policy", missed("missed", reason="no scheduler fired it in time")),
+    ("missed", "overlap", missed("skipped", reason="still running")),
+    ("missed", "fired_late", missed("fired", late_s=900.0)),
+    ("missed", "failed", missed("fired", late_s=1.0, outcome="failed")),
+    ("slow", "no_data", {}),
+    ("slow", "no_normal", {"service_times": [times(30, 10)]}),
+    ("slow", "healthy", {"service_times": [times(30, 100)], "service_normal": [times(29, 100)]}),
+    ("slow", "one_code", {"service_times": [times(300, 100)], "service_normal": [times(30, 100)]}),
+    ("slow", "all_codes", {name: [times(ms, 100, code=c) for c in "abc"] for name, ms in (("service_times", 300), ("service_normal", 30))}),
+    ("retry_storm", "no_data", {}),
+    ("retry_storm", "healthy", {"finishes": [finished(1000, failed=10, again=10)]}),
+    ("retry_storm", "storm", {"finishes": [finished(1000, failed=900, again=800)]}),
+    ("retry_storm", "building_up", {"finishes": [finished(1000, failed=300, again=300)]}),
+    ("retry_storm", "first_failures", {"finishes": [finished(1000, failed=900)]}),
+    ("retry_storm", "poison", {"finishes": [finished(12, failed=10, again=9)], "errors": [failing(n=10, tasks=1)]}),
+    ("capacity", "no_data", {}),
+    ("capacity", "no_times", {"arrivals": [arrived(10)]}),
+    ("capacity", "too_small", {"arrivals": [arrived(2000, at) for at in minutes()]}),
+    ("capacity", "short_at_peak", {"arrivals": [arrived(30_000)]}),
+    ("capacity", "tight", {"arrivals": [arrived(600, at + half) for at in minutes() for half in HALVES]}),
+    ("capacity", "enough", {"arrivals": [arrived(500, at) for at in minutes()]}),
+    ("capacity", "plenty", {"arrivals": [arrived(10, at) for at in minutes()]}),
+]  # fmt: skip
+
+
+def frames_of(rule: str, verdict: str, frames: dict[str, Any]) -> dict[str, Any]:
+    if rule == "capacity" and verdict != "no_times":
+        return {"workers": [worker()], "service_times": [times(200, 100)], **frames}
+    return frames
+
+
+@pytest.mark.parametrize(("rule", "verdict", "frames"), CASES, ids=[f"{r}-{v}" for r, v, _ in CASES])
+def test_each_cause_has_its_verdict_and_its_words(rule: str, verdict: str, frames: dict[str, Any]) -> None:
+    found = diagnose(rule, given(**frames_of(rule, verdict, frames)))
+    assert found.verdict == verdict, found.text()
+    assert len(found.evidence) >= 3
+    for language in ("en", "zh"):
+        for words in (found.text(language), found.html(language), found.markdown(language)):
+            assert "nan" not in words.lower().split()
+            assert "{" not in words
+    assert diagnose(rule, given(**frames_of(rule, verdict, frames))).as_dict() == found.as_dict()
+
+
+def test_the_cases_are_all_the_documented_verdicts() -> None:
+    for rule in set(RULES) - {"backlog", "duplicates"}:
+        assert {v for r, v, _ in CASES if r == rule} == set(verdicts(rule)), rule
+
+
+def test_the_holder_of_the_lock_is_named() -> None:
+    found = diagnose("zombies", given(workers=[worker(**STILL)], tasks=WORK, **LOCKED))
+    assert "Connection 9 of report" in found.text()
+    assert 'mysql -e "KILL 9"' in found.text()
+
+
+def test_a_missing_grant_is_said_and_not_guessed_over() -> None:
+    facts = [{"name": "missing_grants", "value": "PROCESS ON *.*"}]
+    found = diagnose("zombies", given(workers=[worker(**STILL)], tasks=WORK, facts=facts))
+    assert found.confidence == "low"
+    assert "PROCESS ON *.*" in found.text()
+
+
+def test_capacity_has_the_figures_of_the_field() -> None:
+    arrivals = [arrived(500, at) for at in minutes()]
+    found = diagnose(
+        "capacity", given(workers=[worker()], service_times=[times(200, 100, LATELY)], arrivals=arrivals)
+    )
+    assert found.figure("capacity_per_s") == 25
+    assert found.figure("per_day") == 2_160_000
+    assert (found.since, found.until) == (SINCE, NOW)

@@ -189,7 +189,7 @@ rss_bytes | N | bytes | memory of the parent
 cpu_percent | f | % | CPU of the parent; 100 is one core
 children_rss_bytes | N | bytes | memory of its children together
 children_cpu_percent | f | % | CPU of its children together; 100 is one core
-tasks | w | | what it runs, as JSON
+tasks | w | | what it holds, as JSON, each with whether its handler has begun
 stacks | w | | where it stood, when it was stuck
 stopped_at | at | | when it signed off
 lost_at | at | | when it was declared dead, unless it has beaten since

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import pandas as pd
 
 FRESH_S = 15.0
+HEARTBEAT_S = 5.0
 
 
 def share(part: float, whole: float) -> float | None:
@@ -61,9 +62,24 @@ def recent(since: datetime, until: datetime, bucket_s: int) -> datetime:
     return max(since, datetime.fromtimestamp(start, until.tzinfo))
 
 
-def alive(workers: pd.DataFrame, now: datetime) -> pd.DataFrame:
+def pace(facts: pd.DataFrame) -> float:
+    """By how much the patience of diagnoses is longer or shorter here: it is counted in heartbeats, of 5 s by default."""
+    told = dict(facts.itertuples(index=False, name=None)).get("worker_heartbeat_s")
+    try:
+        beat = float(told or HEARTBEAT_S)
+    except ValueError:
+        return 1.0
+    return beat / HEARTBEAT_S if 0 < beat < math.inf else 1.0
+
+
+def beating(nodes: pd.DataFrame, now: datetime, patience: float) -> pd.Series[bool]:
+    """Whose heartbeat is fresh."""
+    return nodes["heartbeat_at"] >= pd.Timestamp(now - timedelta(seconds=FRESH_S * patience))
+
+
+def alive(workers: pd.DataFrame, now: datetime, patience: float = 1.0) -> pd.DataFrame:
     """Workers with a fresh heartbeat that have not signed off and were not declared dead."""
-    fresh = workers["heartbeat_at"] >= pd.Timestamp(now - timedelta(seconds=FRESH_S))
+    fresh = beating(workers, now, patience)
     return workers[fresh & workers["stopped_at"].isna() & workers["lost_at"].isna()]
 
 
@@ -78,8 +94,8 @@ def _serves(queues: str, queue: str) -> bool:
 
 
 def age_s(at: object, now: datetime) -> float | None:
-    """Seconds from an instant to now; None from nothing."""
-    return None if pd.isna(at) else (pd.Timestamp(now) - pd.Timestamp(at)).total_seconds()
+    """Seconds from an instant to now, 0 from one that was written since then; None from nothing."""
+    return None if pd.isna(at) else max(0.0, (pd.Timestamp(now) - pd.Timestamp(at)).total_seconds())
 
 
 def age_of_first(instants: Iterable[object], now: datetime) -> float | None:

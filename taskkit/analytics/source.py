@@ -33,12 +33,21 @@ class Source(Protocol):
 
 
 class LiveSource:
-    """Frames of a task center. Each is read once; ``now`` is the database's clock when this was made."""
+    """Frames of a task center. Each is read once; ``now`` is the database's clock when this was made.
+
+    ``facts`` are further rows of the frame of that name: what no table holds, such as settings.
+    """
 
     def __init__(
-        self, center: TaskCenter, window: Window | None = None, *, now: datetime | None = None
+        self,
+        center: TaskCenter,
+        window: Window | None = None,
+        *,
+        now: datetime | None = None,
+        facts: Mapping[str, str] | None = None,
     ) -> None:
         self.center = center
+        self._facts = [{"name": name, "value": value} for name, value in (facts or {}).items()]
         self.now = as_utc(now or center.now())
         self.window = window or Window.last(3600, self.now)
         self._read: dict[str, pd.DataFrame] = {}
@@ -50,7 +59,8 @@ class LiveSource:
             from taskkit.center.frames import FrameSpan
 
             span = FrameSpan(self.window.since, self.window.until, self.now, self.window.bucket_s)
-            self._read[name] = FRAMES[name].of(self.center.frames.rows(name, span))
+            more = self._facts if name == "facts" else []
+            self._read[name] = FRAMES[name].of([*self.center.frames.rows(name, span), *more])
         return self._read[name]
 
 

@@ -200,7 +200,7 @@ class StatementClock:
         return None if seconds is None else _text(self._read() + timedelta(seconds=seconds))
 
     def _micros(self, value: str | None) -> int | None:
-        then = self.instant(value)
+        then = Dialect.instant(value)
         return None if then is None else (then - EPOCH) // timedelta(microseconds=1)
 
     def _age(self, value: str | None) -> float | None:

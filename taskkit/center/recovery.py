@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
@@ -21,6 +22,7 @@ from taskkit.errors import CommitUnknown, StoreError
 from taskkit.model import Claimed, Finish, ListName
 from taskkit.shards import list_text, read_list
 from taskkit.states import Move, Outcome, Status, sources, target
+from taskkit.texts import cut
 
 log = logging.getLogger("taskkit.center")
 MOST_SUSPECTS = 20_000
@@ -184,7 +186,7 @@ class RecoveryDesk:
         parameters = {"ids": sorted(orphans), "status": int(Status.RUNNING), "worker": worker_id}
         found = connection.execute(self.database.text(sql.LOCK_ORPHANS), parameters).all()
         rows = [row for row in found if row.attempt == orphans[row.id]]
-        ends = [judge(claimed(self.database.dialect, row)) for row in rows]
+        ends = [_said(judge(claimed(self.database.dialect, row)), row) for row in rows]
         if ends:
             held = {(row.id, row.attempt): row for row in rows}
             write_endings(connection, self.database, endings(self.database, ends, held, self.default_zone))
@@ -209,6 +211,15 @@ class RecoveryDesk:
         now = self.database.dialect.instant(row.now)
         assert now is not None  # noqa: S101 - selected as the clock
         return now
+
+
+def _said(end: Finish, row: Row[Any]) -> Finish:
+    """With how far the handler had come, if it told: then it is known that it had begun, and perhaps had its effect."""
+    if row.progress is None:
+        return end
+    text = cut(row.progress_text or "", 60)
+    told = f"; its handler had said {row.progress:.0%}{f' ({text})' if text else ''}"
+    return replace(end, error=f"{end.error}{told}")
 
 
 def _message_gone(task: Claimed, name: ListName) -> Finish:

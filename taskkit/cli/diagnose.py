@@ -12,6 +12,7 @@ from taskkit.cli.options import Instant, Span, json_option
 
 if TYPE_CHECKING:
     from taskkit.analytics import Source
+    from taskkit.settings import Settings
 
 
 @click.command()
@@ -68,4 +69,9 @@ def source_of(front: Front, options: dict[str, Any]) -> Source:
     center.check_schema()
     now = center.now()
     window = Window.last(options["since"], options["until"] or now, front.settings.timezone)
-    return LiveSource(center, window, now=now)
+    return LiveSource(center, window, now=now, facts=settings_facts(front.settings))
+
+
+def settings_facts(settings: Settings) -> dict[str, str]:
+    """What of the settings a diagnosis must know: how often workers beat, for that is what its patience is counted in."""
+    return {"worker_heartbeat_s": str(settings.worker.heartbeat_s)}

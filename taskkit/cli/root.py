@@ -35,6 +35,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Installation": {
         "doctor": ("doctor", "Look for what will hurt, in the settings of SQL and Redis and on this node."),
+        "lab": (
+            "lab",
+            "Cause a real incident in a stack of its own, and see whether its diagnosis is right.",
+        ),
         "drill": ("drill", "Break something on purpose, and take the time until it is whole again."),
         "prune": ("prune", "Delete what is older than its retention; schedulers do it by themselves."),
         "db": ("db", "Look at the database's schema, and bring it up to date."),

@@ -137,6 +137,15 @@ class RedisQueue:
         key = f"{self.keys.prefix}task:doctor".encode()
         return rehearse(self._rest.exchange, key, lmpop=self._lmpop)
 
+    def wipe(self, *, whole: bool) -> None:
+        """Lose everything, for the lab: the server's databases with ``whole`` (FLUSHALL), else the keys of the prefix."""
+        if whole:
+            self._tell(("FLUSHALL",))
+            return
+        keys = self._ask(("KEYS", f"{self.keys.prefix}*"), ())
+        if self.keys.prefix and keys:
+            self._tell(("DEL", *keys))
+
     def close(self) -> None:
         """Disconnect, after a pull that is under way."""
         self._rest.close()

@@ -187,6 +187,12 @@ class Hub:
         """What the children hold, oldest first; from any thread."""
         return [given for slot in list(self.slots.values()) for given in list(slot.jobs.values())]
 
+    @property
+    def held(self) -> list[tuple[Given, bool]]:
+        """The same, each with whether its handler has begun."""
+        slots = list(self.slots.values())
+        return [(given, slot.has_begun(given)) for slot in slots for given in list(slot.jobs.values())]
+
     def end_running(self) -> None:
         """End the children that still run something; their tasks are handed back."""
         for slot in self.slots.values():

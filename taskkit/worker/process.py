@@ -171,7 +171,7 @@ class WorkerProcess:
         log.info("worker %s has stopped", self.id)
 
     def _beat(self) -> WorkerBeat:
-        tally, running = self.tally, self.hub.running
+        tally, running = self.tally, self.hub.held
         return WorkerBeat(
             worker_id=self.id,
             host=socket.gethostname(),
@@ -189,8 +189,13 @@ class WorkerProcess:
             cpu_percent=self._parent.cpu_percent(),
             children=[child for slot in list(self.hub.slots.values()) if (child := self._child(slot.number))],
             tasks=[
-                {"task_id": g.task.id, "task_code": g.task.task_code, "attempt": g.task.attempt}
-                for g in running[:200]
+                {
+                    "task_id": g.task.id,
+                    "task_code": g.task.task_code,
+                    "attempt": g.task.attempt,
+                    "begun": begun,
+                }
+                for g, begun in running[:200]
             ],
             retries=sum(c.database.counters.total() for c in (self.center, self.heart)),
         )

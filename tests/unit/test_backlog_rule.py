@@ -138,3 +138,9 @@ def test_one_row_makes_no_nonsense_ana_01() -> None:
 def test_what_is_held_up_lately_counts_and_not_the_hour_before() -> None:
     found = judged(arrivals=[arrived(200_000, SINCE), arrived(600, LATELY)])
     assert found.figure("arrival_per_s") == pytest.approx(600 / 360)
+
+
+@pytest.mark.parametrize(("age_s", "verdict"), [(20.0, "healthy"), (40.0, "unserved_queue")])
+def test_a_queue_without_a_worker_has_the_time_of_a_restart(age_s: float, verdict: str) -> None:
+    found = judged(tasks=waiting(queued=40, age_s=age_s), workers=[worker(queues="mail")])
+    assert found.verdict == verdict

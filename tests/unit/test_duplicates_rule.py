@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 from taskkit.analytics import diagnose
 from taskkit.analytics.wording import verdicts
-from tests.incidents import NOW, SINCE, finished, given, run
+from tests.incidents import NOW, SINCE, finished, given, run, worker
 
 STORY = {"finishes": [finished(100)]}
+SAID = "lost with its worker, loss 1: claimed at …, and never ended; its handler had said 90% (charged)"
 AGO = NOW - timedelta(minutes=20)
 
 
@@ -33,7 +35,11 @@ CASES: dict[str, dict[str, Any]] = {
     "healthy": STORY,
     "dispatched_twice": {**STORY, "runs": [run(7, 1, "success"), run(7, 2, "success")]},
     "declared_dead_alive": {**STORY, "runs": [run(7, 1, "superseded"), run(7, 2, "success")]},
-    "killed_after_effect": {**STORY, "runs": [run(7, 1, "lost", started_at=None), run(7, 2, "success")]},
+    "killed_after_effect": {
+        **STORY,
+        "runs": [run(7, 1, "lost", started_at=None, error=SAID), run(7, 2, "success")],
+    },
+    "may_be_twice": {**STORY, "runs": [run(7, 1, "lost", started_at=None), run(7, 2, "success")]},
     "enqueued_twice": {**STORY, "twins": twins(0.4), "runs": [run(1, 1, "success"), run(2, 1, "success")]},
     "retried_without_idempotency": {**STORY, "runs": [run(7, 1, "failed"), run(7, 2, "success")]},
     "late_not_twice": {
@@ -102,3 +108,34 @@ def test_the_same_payload_written_long_apart_is_no_race() -> None:
         diagnose("duplicates", given(**STORY, twins=twins(600, "unique_key"), runs=runs)).verdict
         == "enqueued_twice"
     )
+
+
+def held(*begun: bool) -> str:
+    """What a worker said it held, tasks 1, 2, … in their order."""
+    return json.dumps([{"task_id": n, "attempt": 1, "begun": b} for n, b in enumerate(begun, 1)])
+
+
+def lost_and_done(*ids: int) -> list[dict[str, Any]]:
+    return [row for n in ids for row in (run(n, 1, "lost", started_at=None), run(n, 2, "success"))]
+
+
+def test_what_stood_behind_runs_that_were_lost_too_had_not_begun() -> None:
+    dead = worker(processes=1, tasks=held(True, False), lost_at=NOW)
+    found = diagnose("duplicates", given(**STORY, workers=[dead], runs=lost_and_done(1, 2)))
+    assert {one.subject.split()[0]: one.cause for one in found.found} == {
+        "1": "may_be_twice",
+        "2": "late_not_twice",
+    }
+    assert (found.verdict, found.confidence) == ("may_be_twice", "low")
+
+
+def test_with_a_free_child_nobody_knows_whether_it_had_begun() -> None:
+    dead = worker(processes=2, tasks=held(True, False), lost_at=NOW)
+    found = diagnose("duplicates", given(**STORY, workers=[dead], runs=lost_and_done(1, 2)))
+    assert {one.cause for one in found.found} == {"may_be_twice"}
+
+
+def test_a_loss_of_which_nothing_is_known_is_not_claimed_to_be_a_double() -> None:
+    found = diagnose("duplicates", given(**CASES["may_be_twice"]))
+    assert found.figure("tasks_twice") == 0
+    assert (found.severity, found.confidence) == ("warning", "low")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -158,6 +159,51 @@ def test_the_holder_of_the_lock_is_named() -> None:
     found = diagnose("zombies", given(workers=[worker(**STILL)], tasks=WORK, **LOCKED))
     assert "Connection 9 of report" in found.text()
     assert 'mysql -e "KILL 9"' in found.text()
+
+
+def test_a_lock_of_another_table_is_not_blamed_on_a_worker_whose_handlers_spin_or_that_runs_none() -> None:
+    spins = worker(**STILL | {"children_cpu_percent": 99.0, "busy": 1})
+    found = diagnose("zombies", given(workers=[spins, worker(2, busy=0, **STILL)], tasks=WORK, **LOCKED))
+    assert [one.cause for one in found.found] == ["spinning", "starved"]
+
+
+def test_a_lock_of_our_own_tables_holds_up_a_worker_that_runs_nothing() -> None:
+    ours = {**LOCKED, "lock_waits": [LOCKED["lock_waits"][0] | {"table_name": "`shop`.`task_center`"}]}
+    found = diagnose("zombies", given(workers=[worker(busy=0, **STILL)], tasks=WORK, **ours))
+    assert (found.verdict, found.confidence) == ("sql_row_lock", "high")
+
+
+def test_patience_is_counted_in_heartbeats() -> None:
+    facts = [{"name": "worker_heartbeat_s", "value": "1.0"}]
+    still = worker(last_progress_at=NOW - timedelta(seconds=14))
+    given_ = {"workers": [still], "tasks": WORK, "running": [RUNNING[0] | {"timeout_s": 1}]}
+    assert diagnose("zombies", given(**given_)).verdict == "healthy"
+    assert diagnose("zombies", given(**given_, facts=facts)).verdict == "stuck"
+
+
+def test_what_a_worker_holds_behind_a_long_run_is_no_run_that_is_late() -> None:
+    told = json.dumps(
+        [{"task_id": 1, "attempt": 1, "begun": True}, {"task_id": 2, "attempt": 1, "begun": False}]
+    )
+    long = RUNNING[0] | {"task_id": 1, "timeout_s": 7200}
+    behind = RUNNING[0] | {"task_id": 2, "timeout_s": 60}
+    frames = {"workers": [worker(busy=2, tasks=told, **STILL)], "tasks": WORK, "running": [long, behind]}
+    assert diagnose("zombies", given(**frames)).verdict == "busy"
+
+
+@pytest.mark.parametrize(("cpu", "verdict"), [(2.0, "stuck"), (42.0, "spinning"), (190.0, "spinning")])
+def test_a_loop_that_shares_its_processor_is_still_a_loop(cpu: float, verdict: str) -> None:
+    held = worker(processes=2, busy=3, **STILL | {"children_cpu_percent": cpu})
+    found = diagnose("zombies", given(workers=[held], tasks=WORK, running=RUNNING))
+    assert found.verdict == verdict
+    assert found.confidence == ("high" if cpu > 160 else "medium")
+
+
+def test_a_heartbeat_written_since_the_look_is_not_of_the_future() -> None:
+    held = worker(**STILL | {"heartbeat_at": NOW + timedelta(seconds=1)})
+    assert (
+        diagnose("zombies", given(workers=[held], tasks=WORK, running=RUNNING)).figure("heartbeat_age") == 0
+    )
 
 
 def test_a_missing_grant_is_said_and_not_guessed_over() -> None:

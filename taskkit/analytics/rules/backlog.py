@@ -7,7 +7,8 @@ from taskkit.analytics.rules.backlog_facts import BacklogFacts, look
 from taskkit.analytics.rules.base import Reason, about, first, quoted
 from taskkit.analytics.source import Source
 
-WAIT_LIMIT_S = 60.0
+WAIT_LIMIT_S, GRACE_S = 60.0, 30.0
+"""Longer is too long; so long a worker that was just replaced may be away. Both at the usual pace of heartbeats."""
 BUSY, IDLE = 80.0, 50.0
 RETRY_SHARE = 30.0
 SLOWER = 2.0
@@ -16,7 +17,7 @@ PRESSED = 0.9
 
 REASONS: tuple[Reason[BacklogFacts], ...] = (
     ("no_data", lambda f: not f.waiting and not f.arrived and not f.finished),
-    ("healthy", lambda f: f.settles(WAIT_LIMIT_S)),
+    ("healthy", lambda f: f.settles(WAIT_LIMIT_S, GRACE_S)),
     ("no_workers", lambda f: f.workers == 0),
     ("unserved_queue", lambda f: f.serving == 0),
     ("limit", lambda f: f.limited * 2 >= f.waiting),
@@ -28,7 +29,9 @@ REASONS: tuple[Reason[BacklogFacts], ...] = (
     ),
     (
         "stuck_workers",
-        lambda f: not f.finished_lately and f.queued > 0 and (f.progress_age_s or 0) > WAIT_LIMIT_S,
+        lambda f: (
+            not f.finished_lately and f.queued > 0 and (f.progress_age_s or 0) > WAIT_LIMIT_S * f.patience
+        ),
     ),
     ("stores_slow", lambda f: f.queued > 2 * f.slots and f.idle(IDLE)),
     ("retries", lambda f: (f.again_share or 0) >= RETRY_SHARE and (f.failed_share or 0) >= RETRY_SHARE),

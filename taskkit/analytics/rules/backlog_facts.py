@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from taskkit.analytics import measures as m
+from taskkit.analytics.rules.base import patience
 from taskkit.analytics.source import Source
 from taskkit.states import Status
 
@@ -27,6 +28,7 @@ class BacklogFacts:
 
     queue: str
     code: str
+    patience: float
     due: int
     queued: int
     limited: int
@@ -92,14 +94,20 @@ class BacklogFacts:
         """The lowest of the known bounds that are not the workers."""
         return min((r for r in (self.scheduler_per_s, self.limit_per_s) if r is not None), default=None)
 
-    def settles(self, limit_s: float) -> bool:
-        """Whether what waits is young, and will be done in time."""
+    def settles(self, limit_s: float, grace_s: float) -> bool:
+        """Whether what waits is young, and will be done in time; without a worker or scheduler only very young."""
         if not self.waiting:
             return True
-        if (self.oldest_age_s or 0) > limit_s or not self.serving or not self.schedulers:
+        if self.waited(limit_s):
             return False
+        if not self.serving or not self.schedulers:
+            return not self.waited(grace_s)
         rate = max(self.service_per_s or 0, self.capacity_per_s or 0)
-        return rate > 0 and self.waiting / rate <= limit_s
+        return rate > 0 and self.waiting / rate <= limit_s * self.patience
+
+    def waited(self, limit_s: float) -> bool:
+        """Whether the oldest has waited longer than so many seconds at the usual pace."""
+        return (self.oldest_age_s or 0) > limit_s * self.patience
 
     def idle(self, percent: float) -> bool:
         """Whether fewer than so many percent of the slots are busy."""
@@ -143,6 +151,7 @@ def look(source: Source) -> BacklogFacts:
     lately = m.recent(window.since, window.until, window.bucket_s)
     return BacklogFacts(
         queue=queue,
+        patience=patience(source),
         due=int(row.get("due", 0)),
         queued=int(row.get("queued", 0)),
         limited=int(row.get("limited", 0)),
@@ -200,7 +209,7 @@ def _flow(source: Source, queue: str, lately: datetime) -> dict[str, Any]:
 
 def _people_at_work(source: Source, queue: str) -> dict[str, Any]:
     """Workers and schedulers."""
-    alive = m.alive(source.frame("workers"), source.now)
+    alive = m.alive(source.frame("workers"), source.now, patience(source))
     serving = m.serving(alive, queue)
     others = alive[~alive["worker_id"].isin(serving["worker_id"])]
     schedulers = source.frame("schedulers")
@@ -219,7 +228,7 @@ def _people_at_work(source: Source, queue: str) -> dict[str, Any]:
 def schedulers_alive(source: Source) -> int:
     """How many schedulers have a fresh heartbeat."""
     schedulers = source.frame("schedulers")
-    beating = schedulers["heartbeat_at"] >= pd.Timestamp(source.now) - pd.Timedelta(seconds=m.FRESH_S)
+    beating = m.beating(schedulers, source.now, patience(source))
     return int((beating & schedulers["stopped_at"].isna()).sum())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from taskkit.analytics.diagnosis import Diagnosis
+from taskkit.analytics.measures import pace
 from taskkit.analytics.source import Source
 
 F = TypeVar("F")
@@ -25,6 +26,11 @@ def about(source: Source, rule: str, verdict: str, severity: str, confidence: st
     return Diagnosis(
         rule, verdict, severity, confidence, window.since, window.until, source.now, window.zone, **parts
     )
+
+
+def patience(source: Source) -> float:
+    """How the installation's heartbeats compare with the usual ones: what all waits of a rule are multiplied with."""
+    return pace(source.frame("facts"))
 
 
 def quoted(words: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskkit.analytics import measures as m
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure
-from taskkit.analytics.rules.base import about
+from taskkit.analytics.rules.base import about, patience
 from taskkit.analytics.source import Source
 
 TIGHT, IDLE = 70.0, 10.0
@@ -16,7 +16,7 @@ PLAN = (0.3, 0.5)
 
 def diagnose(source: Source, *, workers: int | None = None) -> Diagnosis:
     """``workers`` is the number of slots to judge instead of those that are alive. All queues share them."""
-    alive = m.alive(source.frame("workers"), source.now)
+    alive = m.alive(source.frame("workers"), source.now, patience(source))
     slots = workers or int(alive["processes"].sum())
     mean = m.mean_ms(source.frame("service_times"))
     arrivals, window = source.frame("arrivals"), source.window

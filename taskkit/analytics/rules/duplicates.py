@@ -12,7 +12,7 @@ from taskkit.analytics.source import Source
 
 NEVER = "dispatched_twice"
 CERTAIN = ("declared_dead_alive", "killed_after_effect", "enqueued_twice")
-MILD = ("late_not_twice", "retried_without_idempotency", "run_again_by_person")
+MILD = ("may_be_twice", "late_not_twice", "retried_without_idempotency", "run_again_by_person")
 SEVERITY = {
     NEVER: "critical",
     "late_not_twice": "note",
@@ -21,6 +21,7 @@ SEVERITY = {
 }
 CONFIDENCE = {
     "killed_after_effect": "medium",
+    "may_be_twice": "low",
     "retried_without_idempotency": "medium",
     "enqueued_twice": "medium",
 }
@@ -90,6 +91,7 @@ def _actions(verdict: str, found: Sequence[Subject]) -> tuple[Action, ...]:
         "dispatched_twice": (Action("make_bundle", "taskkit bundle create incident.zip --since 2h"), Action("doctor", "taskkit doctor")),
         "declared_dead_alive": (Action("doctor", "taskkit doctor"), Action("raise_dead_after", "TASKKIT_SCHEDULER_DEAD_AFTER_S=60 python -m taskkit.scheduler"), Action("make_idempotent", "docs/idempotency.md")),
         "killed_after_effect": (Action("see_workers", "taskkit status"), Action("make_idempotent", "docs/idempotency.md")),
+        "may_be_twice": (Action("see_workers", "taskkit status"), Action("tell_progress", "docs/idempotency.md"), Action("make_idempotent", "docs/idempotency.md")),
         "enqueued_twice": (Action("give_unique_key", "taskkit enqueue --help"),),
         "retried_without_idempotency": (Action("make_idempotent", "docs/idempotency.md"),),
         "late_not_twice": (Action("diagnose_lost", "taskkit diagnose lost"),),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
@@ -12,14 +13,16 @@ from taskkit.analytics.source import Source
 
 EFFECT = ("success", "superseded", "lost", "timeout", "failed")
 RACE_S = 60.0
+HAD_SAID = "its handler had said"
+"""So a lost run tells how far its handler had come, where it told of its progress."""
 PERSONS = {"run_now", "retry"}
 
 
 def findings(source: Source) -> list[Subject]:
     """Each task and key that may have had more than one effect, or looks as if."""
     runs = source.frame("runs").drop_duplicates(["task_id", "attempt"])
-    begun, asked = _seen_running(source.frame("workers")), _asked_again(source.frame("actions"))
-    found = [one for _, story in _stories(runs) if (one := _of_task(story, begun, asked)) is not None]
+    never, asked = never_begun(source.frame("workers"), runs), _asked_again(source.frame("actions"))
+    found = [one for _, story in _stories(runs) if (one := _of_task(story, never, asked)) is not None]
     return found + list(_of_keys(source.frame("twins"), runs))
 
 
@@ -42,9 +45,9 @@ def _stories(runs: pd.DataFrame) -> Iterator[tuple[tuple[int, object], pd.DataFr
             yield (int(task_id), wish), story.sort_values("attempt")
 
 
-def _of_task(story: pd.DataFrame, begun: set[tuple[int, int]], asked: set[int]) -> Subject | None:
+def _of_task(story: pd.DataFrame, never: set[tuple[int, int]], asked: set[int]) -> Subject | None:
     task_id = int(story["task_id"].iloc[0])
-    cause = _cause(story, begun, task_id in asked)
+    cause = _cause(story, never, task_id in asked)
     if cause is None:
         return None
     first, last = story.iloc[0], story.iloc[-1]
@@ -61,7 +64,7 @@ def _of_task(story: pd.DataFrame, begun: set[tuple[int, int]], asked: set[int]) 
     return Subject(cause, f"{task_id} {first['task_code']}", figures)
 
 
-def _cause(story: pd.DataFrame, begun: set[tuple[int, int]], asked: bool) -> str | None:
+def _cause(story: pd.DataFrame, never: set[tuple[int, int]], asked: bool) -> str | None:
     """The cause of the second effect; None when there was one effect, or none."""
     outcomes = list(story["outcome"])
     successes = outcomes.count("success")
@@ -71,10 +74,10 @@ def _cause(story: pd.DataFrame, begun: set[tuple[int, int]], asked: bool) -> str
         return "run_again_by_person" if asked else "dispatched_twice"
     if "superseded" in outcomes:
         return "declared_dead_alive"
-    if len(with_worker) and (
-        successes or any((int(r.task_id), int(r.attempt)) in begun for r in with_worker.itertuples())
-    ):
+    if any(HAD_SAID in str(error) for error in with_worker["error"]):
         return "killed_after_effect"
+    if any((int(r.task_id), int(r.attempt)) not in never for r in with_worker.itertuples()):
+        return "may_be_twice"
     if "failed" in outcomes or "timeout" in outcomes:
         return "retried_without_idempotency" if successes else None
     return "late_not_twice" if len(ended) and successes else None
@@ -89,10 +92,25 @@ def _of_keys(twins: pd.DataFrame, runs: pd.DataFrame) -> Iterator[Subject]:
             yield Subject("enqueued_twice", f"{twin.first_id} {twin.last_id} {twin.task_code}", figures)
 
 
-def _seen_running(workers: pd.DataFrame) -> set[tuple[int, int]]:
-    """The attempts that workers said they were running in their last heartbeat."""
-    said = (json.loads(text) for text in workers["tasks"] if isinstance(text, str) and text)
-    return {(int(one["task_id"]), int(one.get("attempt", 0))) for tasks in said for one in tasks}
+def never_begun(workers: pd.DataFrame, runs: pd.DataFrame) -> set[tuple[int, int]]:
+    """The lost attempts that no handler had begun, as far as that can be proved.
+
+    In its last heartbeat the worker held them behind others, and those others, as many as it has children, were lost
+    with it: so none of them had ended, and no child was free.
+    """
+    lost = runs[(runs["outcome"] == "lost") & runs["worker_id"].notna()]
+    gone = {(int(r.task_id), int(r.attempt)) for r in lost.itertuples()}
+    found: set[tuple[int, int]] = set()
+    for worker in workers.itertuples():
+        held = json.loads(worker.tasks) if isinstance(worker.tasks, str) and worker.tasks else []
+        begun = {_attempt(one) for one in held if one.get("begun")} & gone
+        if len(begun) >= worker.processes:
+            found |= {_attempt(one) for one in held if one.get("begun") is False} & gone
+    return found
+
+
+def _attempt(told: dict[str, Any]) -> tuple[int, int]:
+    return int(told["task_id"]), int(told.get("attempt", 0))
 
 
 def _asked_again(actions: pd.DataFrame) -> set[int]:

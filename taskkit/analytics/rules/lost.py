@@ -6,7 +6,7 @@ import pandas as pd
 
 from taskkit.analytics import measures as m
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure
-from taskkit.analytics.rules.base import about
+from taskkit.analytics.rules.base import about, patience
 from taskkit.analytics.source import Source
 
 AT_ONCE = 5
@@ -80,7 +80,7 @@ def _arrivals(source: Source) -> tuple[float, float]:
 
 def _dead(source: Source) -> int:
     workers = source.frame("workers")
-    silent = workers["heartbeat_at"] < pd.Timestamp(source.now) - pd.Timedelta(seconds=m.FRESH_S)
+    silent = ~m.beating(workers, source.now, patience(source))
     return int((workers["stopped_at"].isna() & (silent | workers["lost_at"].notna())).sum())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,12 +14,15 @@ import pandas as pd
 from taskkit.analytics import measures as m
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.rules.backlog_facts import waiting_by_queue
-from taskkit.analytics.rules.base import about
+from taskkit.analytics.rules.base import about, patience
 from taskkit.analytics.source import Source
 
 STILL_S, LOCK_S = 60.0, 5.0
-SPINNING = 80.0
+SPINNING, FULL = 5.0, 80.0
+"""Percent of a core for each child that runs something: who waits uses next to none; who loops gets all that others leave."""
 PATIENCE = 3.0
+OUR_TABLES = re.compile(r"\btask_[a-z_]+")
+"""A worker itself writes only to these; another table can hold up nothing but its handlers."""
 ORDER = ("sql_row_lock", "metadata_lock", "spinning", "stuck", "starved", "dead")
 QUIET = ("healthy", "busy", "no_data")
 STACK_LETTERS = 300
@@ -32,13 +37,21 @@ class ZombieFacts:
     normal_s: dict[str, float]
     running: pd.DataFrame
     lock: dict[str, Any] | None
+    patience: float
 
 
 def diagnose(source: Source) -> Diagnosis:
     """The verdict is the cause that explains the others; each worker has its own among the findings."""
     workers = source.frame("workers")
     workers = workers[workers["stopped_at"].isna()]
-    look = ZombieFacts(source.now, _waiting(source), _normal(source), source.frame("running"), _lock(source))
+    look = ZombieFacts(
+        source.now,
+        _waiting(source),
+        _normal(source),
+        source.frame("running"),
+        _lock(source),
+        patience(source),
+    )
     causes = {str(w.worker_id): _cause(w, look) for w in workers.itertuples()}
     counts = Counter(causes.values())
     verdict = next(
@@ -57,7 +70,7 @@ def diagnose(source: Source) -> Diagnosis:
         "zombies",
         verdict,
         "ok" if verdict in QUIET else "critical",
-        _confidence(verdict, missing, workers, causes),
+        _confidence(verdict, missing, workers, causes, lock),
         evidence=_evidence(workers, causes, look, missing),
         actions=() if verdict in QUIET else _actions(verdict, lock, missing),
         found=found,
@@ -80,7 +93,7 @@ def _normal(source: Source) -> dict[str, float]:
 def _lock(source: Source) -> dict[str, Any] | None:
     """The lock for which somebody has waited longest, and the transaction that holds it."""
     waits = source.frame("lock_waits")
-    waits = waits[waits["waited_s"] >= LOCK_S].sort_values("waited_s", ascending=False)
+    waits = waits[waits["waited_s"] >= LOCK_S * patience(source)].sort_values("waited_s", ascending=False)
     if waits.empty:
         return None
     open_ones = source.frame("transactions")
@@ -98,6 +111,7 @@ def _lock(source: Source) -> dict[str, Any] | None:
         "kind": first["kind"],
         "waited_s": float(first["waited_s"]),
         "waiters": len(waiters),
+        "ours": first["kind"] == "metadata" or OUR_TABLES.search(str(first["table_name"])) is not None,
         "table": first["table_name"],
         "holder": None if pd.isna(thread) else int(thread),
         "account": holder.get("account"),
@@ -108,21 +122,44 @@ def _lock(source: Source) -> dict[str, Any] | None:
 
 def _cause(worker: Any, look: ZombieFacts) -> str:
     beat = m.age_s(worker.heartbeat_at, look.now)
-    if pd.notna(worker.lost_at) or beat is None or beat > m.FRESH_S:
+    if pd.notna(worker.lost_at) or beat is None or beat > m.FRESH_S * look.patience:
         return "dead"
     last = worker.started_at if pd.isna(worker.last_progress_at) else worker.last_progress_at
     still = m.age_s(last, look.now)
     works = _work_for(str(worker.queues or ""), look.waiting)
-    if still is None or still < STILL_S or not (works or worker.busy):
+    if still is None or still < STILL_S * look.patience or not (works or worker.busy):
         return "healthy"
-    if look.lock is not None:
-        return "metadata_lock" if look.lock["kind"] == "metadata" else "sql_row_lock"
+    return _without_progress(worker, look)
+
+
+def _without_progress(worker: Any, look: ZombieFacts) -> str:
+    """What keeps a worker that has work: a lock is blamed only where this worker may be one of those that wait for it."""
+    lock = look.lock or {}
+    named = "metadata_lock" if lock.get("kind") == "metadata" else "sql_row_lock"
+    spins = (cpu_each(worker) or 0.0) >= SPINNING
+    if lock and lock["ours"] and not spins:
+        return named
     if not worker.busy:
         return "starved"
     if _within_its_time(worker, look):
         return "busy"
+    if spins:
+        return "spinning"
+    return named if lock else "stuck"
+
+
+def cpu_each(worker: Any) -> float | None:
+    """The CPU of each child that runs something, in percent of a core; it may hold more tasks than it has children."""
+    runs = min(int(worker.busy), int(worker.processes))
     cpu = worker.children_cpu_percent
-    return "spinning" if pd.notna(cpu) and cpu >= SPINNING * worker.busy else "stuck"
+    return None if pd.isna(cpu) or not runs else float(cpu) / runs
+
+
+def begun_by(worker: Any) -> set[int]:
+    """The tasks whose handler had begun, by its last heartbeat."""
+    text = worker.tasks
+    held = json.loads(text) if isinstance(text, str) and text else []
+    return {int(one["task_id"]) for one in held if one.get("begun")}
 
 
 def _work_for(queues: str, waiting: dict[str, int]) -> int:
@@ -133,6 +170,9 @@ def _work_for(queues: str, waiting: dict[str, int]) -> int:
 def _within_its_time(worker: Any, look: ZombieFacts) -> bool:
     """Whether each of its runs is no longer than such runs take; without a normal, than its limit allows."""
     mine = look.running[look.running["worker_id"] == worker.worker_id]
+    begun = begun_by(worker)
+    if begun:  # what it holds behind them is no run yet
+        mine = mine[[int(run.task_id) in begun for run in mine.itertuples()]]
     if mine.empty:
         return False
     return all(_in_time(run, look) for run in mine.itertuples())
@@ -140,7 +180,7 @@ def _within_its_time(worker: Any, look: ZombieFacts) -> bool:
 
 def _in_time(run: Any, look: ZombieFacts) -> bool:
     age, normal = m.age_s(run.claimed_at, look.now), look.normal_s.get(run.task_code)
-    limit = run.timeout_s / 2 if normal is None else max(STILL_S, PATIENCE * normal)
+    limit = run.timeout_s / 2 if normal is None else max(STILL_S * look.patience, PATIENCE * normal)
     return age is not None and age <= limit
 
 
@@ -158,11 +198,19 @@ def _finding(worker: Any, cause: str, look: ZombieFacts) -> Subject:
     return Subject(cause, str(worker.worker_id), tuple(figures))
 
 
-def _confidence(verdict: str, missing: str | None, workers: pd.DataFrame, causes: dict[str, str]) -> str:
+def _confidence(
+    verdict: str, missing: str | None, workers: pd.DataFrame, causes: dict[str, str], lock: dict[str, Any]
+) -> str:
     if verdict in {"stuck", "starved"} and missing:
         return "low"
     if verdict in {"sql_row_lock", "metadata_lock"}:
-        return "high" if sum(c == verdict for c in causes.values()) * 2 >= len(workers) else "medium"
+        blamed = sum(c == verdict for c in causes.values())
+        return (
+            "high" if lock["ours"] and blamed * 2 >= len(workers) and blamed <= lock["waiters"] else "medium"
+        )
+    if verdict == "spinning":
+        loops = (cpu_each(w) or 0.0 for w in workers.itertuples() if causes[str(w.worker_id)] == verdict)
+        return "high" if max(loops) >= FULL else "medium"
     return "medium" if verdict in {"stuck", "starved"} else "high"
 
 

@@ -24,3 +24,13 @@ DELETE FROM task_action WHERE task_id IN :ids
 FORGET_TASKS = """
 DELETE FROM task_center WHERE id IN :ids AND status IN :statuses
 """
+
+FRESH_SCHEMA = "CREATE DATABASE `{}` CHARACTER SET utf8mb4"
+DROP_SCHEMA = "DROP DATABASE IF EXISTS `{}`"
+
+HOLD_ON_MARIADB = "SET SESSION idle_transaction_timeout = 0"
+
+REPORT = """
+SELECT id, payload, status FROM task_center WHERE id >= 0 FOR UPDATE
+"""
+"""A report that should have asked a replica: it takes the lock of every row it reads."""

@@ -22,7 +22,7 @@ def suspects(heads: int) -> str:
 _ATTEMPT = """
   id, task_code, attempt, queue, '' AS payload, task_type, timeout, max_retry, retry_count, retry_delays, lost_count,
   dispatched_at, claimed_at, occurrence_at, cron_expr, timezone, misfire, dst_gap, dst_overlap, trace_id, suspect,
-  next_fire_at, cancel_requested_at, {now} AS now
+  next_fire_at, cancel_requested_at, progress, progress_text, {now} AS now
 """
 
 LOCK_DISPATCHED = f"""

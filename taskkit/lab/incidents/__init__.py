@@ -1,0 +1,1 @@
+"""The incidents that the lab can bring about, one file a rule."""

@@ -42,5 +42,12 @@ if not TYPE_CHECKING:  # to checkers, any name would exist
         raise AttributeError(f"module 'taskkit' has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: object) -> None:
+    """``%load_ext taskkit``: see taskkit/notebook/magics.py."""
+    from importlib import import_module
+
+    import_module("taskkit.notebook.magics").load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -7,7 +7,8 @@ TaskkitError
 │   └── CronError              an expression, zone or policy that cannot be kept
 ├── SettingsError              a setting that is unknown or wrong; names the key and where it stands
 ├── AppError                   the application could not be imported, or has no kit in it
-├── AnalyticsMissing           pandas or pyarrow is not installed; says what to install
+├── AnalyticsMissing           pandas or another of the extras is not installed; says what to install
+├── NotebookFailed             a runbook's notebook did not end; says in which cell, and why
 ├── NotFound                   no such task, queue or handler
 ├── IllegalMove                the task is in a status from which this move does not exist
 ├── KeyTaken                   another live task holds the unique key
@@ -73,6 +74,10 @@ class AppError(TaskkitError):
 
 class AnalyticsMissing(TaskkitError):
     """Analyses need what is not installed here; the message says what to install."""
+
+
+class NotebookFailed(TaskkitError):
+    """The notebook of a runbook did not end: a cell failed, its kernel died, or its time was over."""
 
 
 class NotFound(TaskkitError):

@@ -179,6 +179,20 @@ class Taskkit(Locking):
 
         return once_within(connection, key)
 
+    def live(self, seconds: float = 60.0, every: float = 2.0) -> None:
+        """Show queues, workers and running tasks with their progress, renewed every so many seconds, for so long.
+
+        In Jupyter the view stays in its place; elsewhere it is printed. An interrupt ends it.
+        """
+        from taskkit.views import follow, look
+
+        follow(lambda: look(self.center), seconds, every)
+
+    def _repr_html_(self) -> str:
+        from taskkit.views import look
+
+        return look(self.center)._repr_html_()
+
     def replace_doors(
         self, center: TaskCenter | None, queue: Queue | None
     ) -> tuple[TaskCenter | None, Queue | None]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from taskkit.showing import Shows
 from taskkit.states import Move, Outcome, Status, TaskType
 
 PRIORITIES = range(10)
@@ -67,7 +68,7 @@ class NewTask(Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Task(Shows):
     """One row of ``task_center`` as people and programs read it."""
 
     id: int
@@ -112,7 +113,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Shows):
     """One row of ``task_run``: how one attempt ended."""
 
     task_id: int
@@ -227,7 +228,7 @@ class Won(Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Shows):
     """One planned fire time of a periodic task and what became of it."""
 
     task_id: int
@@ -241,7 +242,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(Shows):
     """What waits in one queue: due in SQL, queued in the broker, running; the oldest wait in seconds."""
 
     queue: str
@@ -254,7 +255,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadGroup:
+class DeadGroup(Shows):
     """What gave up for one cause: given up tasks, or occurrences of periodic tasks, with one fingerprint.
 
     ``fingerprint`` is None where no run tells one. ``message`` has its values taken out; ``sample_id`` is one of the

@@ -74,6 +74,15 @@ given_up | n | runs | told by the handler never to retry
 again | n | runs | of all, second and later attempts of a one-off task
 busy_s | f | s | how long they ran together
 """),
+    frame("slots", "What each slot ended: a worker's child by its process.", _BUCKET + """
+worker_id | w | | the worker
+pid | N | | the process of its child
+runs | n | runs | how many ended
+failed | n | runs | of them, those that did not end well
+busy_s | f | s | how long they ran together
+first_at | at | | when the first of them began
+last_at | at | | when the last of them ended
+"""),
     frame("service_times", "How long runs took, in bins.", _BY_CODE + _BINS.strip()),
     frame("service_normal", "How long successful runs took in the seven days before, in bins.",
           "task_code | w | | the code\n" + _BINS.strip()),

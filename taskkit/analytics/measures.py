@@ -26,14 +26,12 @@ def percentile(bins: pd.DataFrame, q: float) -> float | None:
     """The ``q``-th part (0 to 1) of the runs in ``bins`` took so many milliseconds at most; right to 2.5 %."""
     if bins.empty:
         return None
-    merged = (
-        bins.groupby("bin")
-        .agg(runs=("runs", "sum"), low=("min_ms", "min"), high=("max_ms", "max"))
-        .sort_index()
-    )
-    wanted = max(1, math.ceil(q * int(merged["runs"].sum())))
-    row = merged[merged["runs"].cumsum() >= wanted].iloc[0]
-    return math.sqrt(row["low"] * row["high"]) if row["low"] > 0 else float(row["high"]) / 2
+    ordered = bins.sort_values("bin")
+    wanted = max(1, math.ceil(q * int(ordered["runs"].sum())))
+    reached = ordered["bin"].iloc[int((ordered["runs"].cumsum() < wanted).sum())]
+    there = ordered[ordered["bin"] == reached]
+    low, high = float(there["min_ms"].min()), float(there["max_ms"].max())
+    return math.sqrt(low * high) if low > 0 else high / 2
 
 
 def mean_ms(bins: pd.DataFrame) -> float | None:

@@ -108,7 +108,7 @@ def as_html(diagnosis: Diagnosis, language: str = "en") -> str:
     p, e = parts(diagnosis, language), html.escape
     colour = HTML_COLOURS[diagnosis.severity]
     body = [
-        f'<div lang="{language}" style="font-family:sans-serif;border-left:4px solid {colour};padding:.2em 1em;max-width:60em">',
+        f'<div lang="{language}" data-rule="{diagnosis.rule}" data-verdict="{diagnosis.verdict}" style="font-family:sans-serif;border-left:4px solid {colour};padding:.2em 1em;max-width:60em">',
         f'<div style="color:{colour};font-weight:bold">{e(p.heading)}</div><h3 style="margin:.2em 0">{e(p.title)}</h3>',
         f"<p>{e(p.text)}</p>",
         _html_table(p.heads["evidence"], p.evidence),

@@ -40,6 +40,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "samples": (sql.SAMPLES,),
     "arrivals": (sql.ARRIVALS_NEW, sql.ARRIVALS_PLANNED, sql.ARRIVALS_PERIODIC),
     "finishes": (sql.FINISHES,),
+    "slots": (sql.SLOTS,),
     "service_times": (sql.SERVICE_TIMES,),
     "service_normal": (sql.SERVICE_NORMAL,),
     "waits": (sql.WAITS_DUE, sql.WAITS_QUEUE),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from taskkit.clock import parse_instant
+from taskkit.clock import parse_instant, parse_span
 from taskkit.states import Status
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ else:
     Kind = click.ParamType  # older releases of click do not subscript it
 
 LARGEST_ID = 2**63 - 1
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_SPAN = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
@@ -36,17 +32,10 @@ class Span(Kind):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, int | float):
             return float(value)
-        text = value.strip().lower()
-        if _NUMBER.fullmatch(text):
-            return float(text)
-        if not _SPAN.fullmatch(text):
-            self.fail(
-                f"{value!r} is no length of time; write seconds (90) or units (90s, 15m, 1h30m, 2d)",
-                param,
-                ctx,
-            )
-        parts = re.findall(r"(\d+(?:\.\d+)?)([smhdw])", text)
-        return sum(float(count) * _UNITS[unit] for count, unit in parts)
+        try:
+            return parse_span(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class WholeSpan(Span):

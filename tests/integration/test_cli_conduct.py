@@ -57,7 +57,9 @@ def test_the_promised_commands_are_there() -> None:
         "limits remove",
         "shards set",
     }
-    assert names == tasks | single | {"tasks", "cron", "db", "limits", "shards", "completion"}
+    incidents = {"diagnose", "bundle create", "bundle open", "runbook list", "runbook show", "runbook run"}
+    groups = {"tasks", "cron", "db", "limits", "shards", "completion", "bundle", "runbook"}
+    assert names == tasks | single | incidents | groups
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

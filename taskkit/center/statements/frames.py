@@ -73,6 +73,13 @@ SELECT {{bucket(r.finished_at)}} AS bucket_at, r.queue, r.task_code, COUNT(*) AS
 {_RUNS} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """
 
+SLOTS = f"""
+SELECT {{bucket(r.finished_at)}} AS bucket_at, r.worker_id, r.pid, COUNT(*) AS runs,
+  SUM(CASE WHEN r.outcome IN ('success', 'cancelled', 'handed_back') THEN 0 ELSE 1 END) AS failed,
+  SUM(r.runtime_ms) / 1000.0 AS busy_s, MIN(r.started_at) AS first_at, MAX(r.finished_at) AS last_at
+{_RUNS} AND r.worker_id IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
+
 _BINS = "COUNT(*) AS runs, MIN({ms}) AS min_ms, MAX({ms}) AS max_ms, SUM({ms}) AS sum_ms"
 SERVICE_TIMES = f"""
 SELECT {{bucket(r.finished_at)}} AS bucket_at, r.queue, r.task_code, {{bin(r.runtime_ms)}} AS bin,

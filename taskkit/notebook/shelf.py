@@ -1,0 +1,58 @@
+"""Where notebooks and runbook pages lie: beside the package in its repository, inside it when installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import taskkit
+from taskkit.analytics.names import RULES
+from taskkit.errors import NotFound
+from taskkit.hints import suggest
+
+REPORT = "report-"
+
+
+def folder(name: str) -> Path:
+    """The folder ``notebooks`` or ``runbooks``."""
+    package = Path(taskkit.__file__).parent
+    found = next((place for place in (package / name, package.parent / name) if place.is_dir()), None)
+    if found is None:
+        raise NotFound(f"this installation of taskkit came without its folder {name}; install it again")
+    return found
+
+
+def rules() -> tuple[str, ...]:
+    """The rules, each with a notebook and a page."""
+    return RULES
+
+
+def reports() -> tuple[str, ...]:
+    """The reports: notebooks that belong to no rule alone."""
+    return tuple(
+        sorted(path.stem.removeprefix(REPORT) for path in folder("notebooks").glob(f"{REPORT}*.ipynb"))
+    )
+
+
+def notebook_of(name: str) -> Path:
+    """The notebook of a rule or a report; raises NotFound."""
+    word = name.replace("-", "_").removeprefix("report_")
+    for stem in (word, REPORT + word):
+        path = folder("notebooks") / f"{stem}.ipynb"
+        if path.is_file():
+            return path
+    raise _unknown("runbook", name, (*rules(), *reports()))
+
+
+def page_of(rule: str, language: str = "en") -> str:
+    """What a woken person does, as Markdown; raises NotFound."""
+    word = rule.replace("-", "_")
+    if word not in RULES:
+        raise _unknown("runbook page", rule, RULES)
+    path = folder("runbooks") / (f"{word}.md" if language == "en" else f"{word}.{language}.md")
+    return path.read_text(encoding="utf-8")
+
+
+def _unknown(kind: str, name: str, known: tuple[str, ...]) -> NotFound:
+    return NotFound(
+        f"there is no {kind} {name!r}{suggest(name, known)}; there are {', '.join(dict.fromkeys(known))}"
+    )

@@ -1,0 +1,1 @@
+"""Every notebook, run."""

@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 CANDIDATES := $(PYTHON) python3.11 python3.12 python3.13 python3
 
 # what `make bench` runs, in about ten minutes on two quiet cores; docs/benchmarks.md has the long ones
-MEASUREMENTS := throughput stages enqueue dispatch slots latency memory
+MEASUREMENTS := throughput stages enqueue dispatch slots latency memory analytics
 
 .PHONY: run test bench clean servers
 .NOTPARALLEL:

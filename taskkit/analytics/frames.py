@@ -87,8 +87,20 @@ last_at | at | | when the last of them ended
     frame("service_normal", "How long successful runs took in the seven days before, in bins.",
           "task_code | w | | the code\n" + _BINS.strip()),
     frame("waits", "How long tasks waited, in bins.", _BUCKET + """queue | w | | the queue
-stage | w | | due_to_dispatched (first attempts) or dispatched_to_started
+stage | w | | due_to_dispatched or due_to_started (first attempts), or dispatched_to_started
 """ + _BINS.strip()),
+    frame("load", "What came to the slots, in slots of time: for a replay.", """
+arrive_ms | n | ms | when the slot of time begins, after the beginning of the window; below 0 before it
+slot_ms | n | ms | how wide it is
+queue | w | | the queue
+priority | n | | 0 is the highest
+task_code | w | | the code
+kind | w | | first (its wait is known), again (retries and occurrences), carried (ran before), waiting or running
+tasks | n | tasks | how many
+service_ms | f | ms | how long they ran together; n/a: they have not ended
+"""),
+    frame("turns", "How long a slot stood between two runs though the second was dispatched, in bins: the newest 100,000.",
+          "queue | w | | the queue\n" + _BINS.strip()),
     frame("errors", "Runs that did not succeed, by code, outcome and fingerprint: the 500 most frequent.", """
 task_code | w | | the code
 queue | w | | the queue

@@ -83,12 +83,13 @@ def alive(workers: pd.DataFrame, now: datetime, patience: float = 1.0) -> pd.Dat
 
 def serving(workers: pd.DataFrame, queue: str) -> pd.DataFrame:
     """Those that serve the queue."""
-    wanted = [_serves(str(queues or ""), queue) for queues in workers["queues"]]
+    wanted = [serves(str(queues or ""), [queue]) for queues in workers["queues"]]
     return workers[pd.Series(wanted, index=workers.index, dtype=bool)]
 
 
-def _serves(queues: str, queue: str) -> bool:
-    return any(name.strip() in {queue, "*"} for name in queues.split(","))
+def serves(served: str, queues: Iterable[str]) -> bool:
+    """Whether a worker that serves these takes from one of those queues."""
+    return any(name.strip() in {*queues, "*"} for name in served.split(","))
 
 
 def age_s(at: object, now: datetime) -> float | None:

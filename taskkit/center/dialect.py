@@ -13,7 +13,7 @@ from typing import ClassVar
 from taskkit.clock import EPOCH, LAST_INSTANT, utc_now
 
 NO_DATE = "0000-"
-MACRO = re.compile(r"\{(after|age|list_name|micros|bucket|bin|digest)\(([^()]*)\)\}")
+MACRO = re.compile(r"\{(after|age|list_name|micros|bucket|slot|bin|digest)\(([^()]*)\)\}")
 BIN_BASE = 1.05
 """Runtimes are counted in bins, each so much wider than the one before: a percentile is right to 2.5 %."""
 
@@ -98,6 +98,7 @@ class MySQL(Dialect):
         "force_place_key": "FORCE INDEX (ix_place_key)",
         "force_place_queue": "FORCE INDEX (ix_place_queue)",
         "then_join": "STRAIGHT_JOIN",
+        "by_sorting": "SQL_BIG_RESULT",
         "letters": "CHAR_LENGTH",
         "over_key": "LEFT(CONCAT('over a limit: key ', limit_key), 190)",
         "over_queue": "CONCAT('over a limit: queue ', queue)",
@@ -111,6 +112,7 @@ class MySQL(Dialect):
         "list_name": "CONCAT(queue, ':', priority, IF(id % ? = 0, '', CONCAT('/', id % ?)))",
         "micros": "CAST(UNIX_TIMESTAMP(?) * 1000000 AS SIGNED)",
         "bucket": "FLOOR(UNIX_TIMESTAMP(?) / :bucket) * :bucket",
+        "slot": "CAST(UNIX_TIMESTAMP(?) * 1000 AS SIGNED) DIV :slot",
         "bin": f"CASE WHEN ? < 1 THEN -1 ELSE FLOOR(LN(?) / {math.log(BIN_BASE)!r}) END",
         "digest": "MD5(CAST(? AS CHAR))",
     }
@@ -142,6 +144,7 @@ class SQLite(Dialect):
         "force_place_key": "INDEXED BY ix_place_key",
         "force_place_queue": "INDEXED BY ix_place_queue",
         "then_join": "CROSS JOIN",
+        "by_sorting": "",
         "letters": "LENGTH",
         "over_key": "substr('over a limit: key ' || limit_key, 1, 190)",
         "over_queue": "'over a limit: queue ' || queue",
@@ -155,6 +158,7 @@ class SQLite(Dialect):
         "list_name": "queue || ':' || priority || CASE WHEN id % ? = 0 THEN '' ELSE '/' || (id % ?) END",
         "micros": "taskkit_micros(?)",
         "bucket": "taskkit_micros(?) / 1000000 / :bucket * :bucket",
+        "slot": "taskkit_micros(?) / 1000 / :slot",
         "bin": "taskkit_bin(?)",
         "digest": "taskkit_digest(?)",
     }

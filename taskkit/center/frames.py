@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ import msgspec
 
 from taskkit.center.database import Database
 from taskkit.center.statements import frames as sql
+from taskkit.center.statements import frames_load as load
 from taskkit.center.statements import frames_more as more
 from taskkit.clock import seconds
 from taskkit.errors import StoreError
@@ -21,6 +23,9 @@ MARGIN_S = 86_400.0
 WEEK_S = 7 * 86_400.0
 THIN_ABOVE = 1_000_000
 MOST_TASKS = 2000
+MOST_SLOTS = 86_400
+MOST_GROUPS = 100_000
+"""What arrived is counted in slots of time, so many in a window at most; wider ones, where there would be more groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,8 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "slots": (sql.SLOTS,),
     "service_times": (sql.SERVICE_TIMES,),
     "service_normal": (sql.SERVICE_NORMAL,),
-    "waits": (sql.WAITS_DUE, sql.WAITS_QUEUE),
+    "waits": (sql.WAITS_DUE, sql.WAITS_QUEUE, sql.WAITS_WHOLE),
+    "turns": (load.TURNS,),
     "errors": (sql.ERRORS,),
     "twins": (more.TWINS,),
     "schedulers": (more.SCHEDULERS,),
@@ -65,6 +71,7 @@ class FrameDesk:
         self.database = database
         self._special: dict[str, Callable[[FrameSpan], Rows]] = {
             "runs": self._repeated_runs,
+            "load": self._load,
             "workers": self._workers,
             "transactions": self._transactions,
             "lock_waits": self._lock_waits,
@@ -134,6 +141,19 @@ class FrameDesk:
             ids += [twin["first_id"], twin["last_id"]]
         wanted = sorted(set(ids))[:MOST_TASKS]
         return self._ask(more.RUNS_OF, {"ids": wanted}) if wanted else []
+
+    def _load(self, span: FrameSpan) -> Rows:
+        """By slots of a day's second or a hundredth of one, four times as wide as long as there are too many groups."""
+        length_ms = (span.until - span.since).total_seconds() * 1000
+        many = self._ask(sql.MANY, self._parameters(span, sql.MANY))[0]["n"] > MOST_GROUPS
+        slot, rows = max(10, math.ceil(length_ms / (MOST_GROUPS // 4 if many else MOST_SLOTS))), None
+        while rows is None:
+            parameters = self._parameters(span, "") | {"slot": slot, "most": MOST_GROUPS + 1}
+            found = [row for one in (load.ENDED, load.LEFT) for row in self._ask(one, parameters)]
+            rows, used = (found, slot) if len(found) <= MOST_GROUPS else (None, slot)
+            slot *= 4
+        since_ms = int(span.since.timestamp() * 1000)
+        return [row | {"arrive_ms": int(row["slot"]) * used - since_ms, "slot_ms": used} for row in rows]
 
     def _workers(self, span: FrameSpan) -> Rows:
         """What a worker says of its children is summed up."""

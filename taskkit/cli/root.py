@@ -32,6 +32,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Incidents": {
         "diagnose": ("diagnose", "Say what is wrong, with the figures that show it and what to do."),
         "runbook": ("runbook", "What to do by rule, and the evidence as one page of HTML."),
+        "whatif": ("whatif", "Replay your own load with other slots, limits, or more of it."),
         "bundle": ("bundle", "Keep an incident window as one file, and open it anywhere."),
     },
     "Installation": {

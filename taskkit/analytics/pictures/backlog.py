@@ -45,7 +45,7 @@ def backlog(source: Source, *, workers: int | None = None) -> Picture:
     for axes in (over, under):
         axes.axvline(time_axis.place(source.now), color=GREY, linewidth=1)
         axes.set_ylim(bottom=0)
-    over.annotate("now", (time_axis.place(source.now), 0.9), xycoords=("data", "axes fraction"), xytext=(3, 0),
+    over.annotate("now", (time_axis.place(source.now), 0.03), xycoords=("data", "axes fraction"), xytext=(3, 0),
                   textcoords="offset points", fontsize=8, color=GREY)  # fmt: skip
     time_axis.mark(under, source.window.since, until, source.window.zone)
     return Picture(drawing, TITLE, _told(found, queue))

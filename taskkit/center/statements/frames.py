@@ -97,17 +97,19 @@ WHERE runtime_ms IS NOT NULL AND outcome = 'success' GROUP BY 1, 2 ORDER BY 1, 2
 """
 
 # From the instant when it was due for the first time, so only runs that are the first of their task.
-WAITS_DUE = """
-SELECT {bucket(finished_at)} AS bucket_at, queue, 'due_to_dispatched' AS stage, {bin(ms)} AS bin,
+_WAITS_FIRST = """
+SELECT {bucket(finished_at)} AS bucket_at, queue, '{stage}' AS stage, {bin(ms)} AS bin,
   COUNT(*) AS runs, MIN(ms) AS min_ms, MAX(ms) AS max_ms, SUM(ms) AS sum_ms
 FROM (
-  SELECT r.finished_at, r.queue, ({micros(r.dispatched_at)} - {micros(c.plan_next_run_at)}) / 1000.0 AS ms
+  SELECT r.finished_at, r.queue, ({micros(r.{end})} - {micros(c.plan_next_run_at)}) / 1000.0 AS ms
   FROM task_run r {force_finished} {then_join} task_center c {force_primary} ON c.id = r.task_id
-  WHERE r.finished_at >= :since AND r.finished_at < :until AND r.attempt = 1 AND r.dispatched_at IS NOT NULL
-    AND c.task_type <> 1 AND c.retry_count = 0 AND c.lost_count = 0 AND c.plan_next_run_at <= r.dispatched_at
+  WHERE r.finished_at >= :since AND r.finished_at < :until AND r.attempt = 1 AND r.{end} IS NOT NULL
+    AND c.task_type <> 1 AND c.retry_count = 0 AND c.lost_count = 0 AND c.plan_next_run_at <= r.{end}
     AND r.id % :thin = 0) w
 GROUP BY 1, 2, 4 ORDER BY 1, 2, 4
 """
+WAITS_DUE = _WAITS_FIRST.replace("{stage}", "due_to_dispatched").replace("{end}", "dispatched_at")
+WAITS_WHOLE = _WAITS_FIRST.replace("{stage}", "due_to_started").replace("{end}", "started_at")
 WAITS_QUEUE = """
 SELECT {bucket(finished_at)} AS bucket_at, queue, 'dispatched_to_started' AS stage, {bin(ms)} AS bin,
   COUNT(*) AS runs, MIN(ms) AS min_ms, MAX(ms) AS max_ms, SUM(ms) AS sum_ms

@@ -14,15 +14,20 @@ GROUP BY r.task_id, r.occurrence_at HAVING COUNT(*) > 1 ORDER BY r.task_id LIMIT
 
 # One business key: the same unique key, or the same code and payload, written more than once.
 TWINS = """
-SELECT task_code, key_kind, business_key, COUNT(*) AS tasks, MIN(id) AS first_id, MAX(id) AS last_id,
-  MIN(created_at) AS first_at, MAX(created_at) AS last_at
+SELECT c.task_code, CASE WHEN c.unique_key IS NULL THEN 'payload' ELSE 'unique_key' END AS key_kind,
+  COALESCE(c.unique_key, {digest(c.payload)}) AS business_key, t.tasks, t.first_id, t.last_id, t.first_at, t.last_at
 FROM (
-  SELECT id, task_code, created_at, CASE WHEN unique_key IS NULL THEN 'payload' ELSE 'unique_key' END AS key_kind,
-    COALESCE(unique_key, {digest(payload)}) AS business_key
-  FROM task_center {force_primary}
-  WHERE id >= :low AND id > :newest - 1000000 AND task_type <> 1 AND created_at >= :since AND created_at < :until
-    AND (unique_key IS NOT NULL OR payload NOT IN ('{}', 'null'))) t
-GROUP BY task_code, key_kind, business_key HAVING COUNT(*) > 1 ORDER BY tasks DESC, first_id LIMIT 500
+  SELECT {by_sorting} COUNT(*) AS tasks, MIN(id) AS first_id, MAX(id) AS last_id, MIN(created_at) AS first_at,
+    MAX(created_at) AS last_at
+  FROM (
+    SELECT id, created_at,
+      CASE WHEN unique_key IS NULL THEN {digest(payload)} ELSE {digest(unique_key)} END AS mark, task_code,
+      CASE WHEN unique_key IS NULL THEN 0 ELSE 1 END AS keyed
+    FROM task_center {force_primary}
+    WHERE id >= :low AND id > :newest - 1000000 AND task_type <> 1 AND created_at >= :since AND created_at < :until
+      AND (unique_key IS NOT NULL OR payload NOT IN ('{}', 'null'))) w
+  GROUP BY mark, task_code, keyed HAVING COUNT(*) > 1 ORDER BY tasks DESC, first_id LIMIT 500) t
+JOIN task_center c ON c.id = t.first_id ORDER BY t.tasks DESC, t.first_id
 """
 
 RUNS_OF = """

@@ -1,0 +1,204 @@
+"""The cases of analyses: no rows, one row, nothing known, ids seen often, zones and clock changes; no nonsense in any words."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pytest
+
+from taskkit.analytics import FRAMES, RULES, Diagnosis, Figure, GivenSource, Subject, Window, diagnose
+from taskkit.analytics import measures as m
+from taskkit.analytics.rendering import CHAT_BYTES
+from tests.incidents import NOW, SINCE, WINDOW, finished, given, run, times, waiting, worker
+
+NONSENSE = re.compile(r"\b(nan|nat|none|<na>|inf|-inf)\b|[{}]", re.IGNORECASE)
+SAMPLE: dict[str, Any] = {
+    "datetime64[us, UTC]": SINCE + timedelta(minutes=50),
+    "int64": 1,
+    "Int64": 1,
+    "float64": 1.0,
+    "object": "push",
+}
+ODD: dict[str, Any] = {
+    "datetime64[us, UTC]": pd.NaT,
+    "int64": 0,
+    "Int64": pd.NA,
+    "float64": math.nan,
+    "object": None,
+}
+NEVER_ABSENT = {"actions": {"detail": "{}"}, "workers": {"worker_id": "h:1:a", "tasks": "[]"}}
+"""What tables always have, or write as JSON."""
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def row(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    found = {column.name: values[column.dtype] for column in FRAMES[name].columns}
+    return found | NEVER_ABSENT.get(name, {})
+
+
+def spoken(found: Diagnosis) -> list[str]:
+    """The diagnosis in all forms and languages."""
+    words = [found.text(), found.text("zh"), found.markdown("zh"), found.html()]
+    return [re.sub(r"style=\"[^\"]*\"", "", one).replace("none that is known", "") for one in words]
+
+
+def sound(found: Diagnosis) -> None:
+    """No word and no number of it is nonsense."""
+    for words in spoken(found):
+        assert not NONSENSE.search(words), words
+    for figure in (*found.evidence, *found.forecast, *(f for one in found.found for f in one.figures)):
+        assert figure.value is None or not isinstance(figure.value, float) or math.isfinite(figure.value)
+        if figure.unit == "%" and isinstance(figure.value, float):
+            assert figure.value >= 0, figure
+    assert len(found.evidence) >= 3
+    assert found.as_dict()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_of_nothing_nothing_is_said_ana_01(rule: str) -> None:
+    found = diagnose(rule, given())
+    sound(found)
+    assert found.verdict == "no_data"
+    assert found.severity == "ok"
+    assert not [f for f in found.evidence if f.unit in {"%", "ms", "times"} and f.value is not None], found
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_row_of_one_frame_is_no_error_ana_01(rule: str) -> None:
+    for name, values in itertools.product(FRAMES, (SAMPLE, ODD)):
+        sound(diagnose(rule, given(**{name: [row(name, values)]})))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_row_in_every_frame_whatever_it_knows_ana_01(rule: str) -> None:
+    for values in (SAMPLE, ODD):
+        sound(diagnose(rule, given(**{name: [row(name, values)] for name in FRAMES})))
+        sound(diagnose(rule, given(**{name: [row(name, values)] * 3 for name in FRAMES})))
+    both = {name: [row(name, SAMPLE), row(name, ODD)] for name in FRAMES}
+    sound(diagnose(rule, given(**both)))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_frame_of_which_nothing_is_known_is_no_error_ana_01(rule: str) -> None:
+    whole, odd = ({name: FRAMES[name].of([row(name, values)]) for name in FRAMES} for values in (SAMPLE, ODD))
+    for name in FRAMES:
+        sound(diagnose(rule, GivenSource(WINDOW, whole | {name: odd[name]}, NOW)))
+
+
+@pytest.mark.parametrize("rule", ["backlog", "capacity"])
+def test_a_number_of_slots_is_taken_of_nothing_too_ana_01(rule: str) -> None:
+    sound(diagnose(rule, given(), workers=50))
+    sound(diagnose(rule, given(**{name: [row(name, SAMPLE)] for name in FRAMES}), workers=1))
+
+
+def test_measures_of_nothing_are_none_and_never_zero_ana_01() -> None:
+    bins = FRAMES["service_times"].empty()
+    assert m.percentile(bins, 0.95) is None
+    assert m.mean_ms(bins) is None
+    assert m.share(0, 0) is None
+    assert m.ratio(1.0, None) is None
+    assert m.ratio(1.0, 0.0) is None
+    assert m.age_s(pd.NaT, NOW) is None
+    assert m.age_of_first([pd.NaT], NOW) is None
+    assert m.drain_s(5, None, None) is None
+    assert m.drain_s(5, 1.0, 2.0) is None
+    assert m.erlang_wait_s(5.0, 5, 1.0, 0.95) is None
+    assert m.per_s(FRAMES["finishes"].empty(), "finished", NOW, NOW) is None
+
+
+def test_runs_without_an_end_are_counted_and_have_no_length_ana_01() -> None:
+    running = [
+        {"task_id": n, "task_code": "push", "queue": "push", "attempt": 1, "worker_id": "h:1:a", "claimed_at": at, "timeout_s": limit}
+        for n, (at, limit) in enumerate([(NOW + timedelta(hours=1), 300), (None, 300), (SINCE, None), (None, None)])
+    ]  # fmt: skip
+    still = {"last_progress_at": SINCE, "children_cpu_percent": None}
+    for rule in RULES:
+        sound(diagnose(rule, given(running=running, workers=[worker(**still)], tasks=waiting(queued=9))))
+
+
+def test_one_task_with_six_runs_is_one_task_ana_03() -> None:
+    later = [
+        run(1, n, "success" if n == 6 else "lost", worker_id=f"h:{n}:a", started_at=NOW - timedelta(hours=7 - n), finished_at=NOW - timedelta(hours=6.5 - n))
+        for n in range(1, 7)
+    ]  # fmt: skip
+    later[3]["finished_at"] = later[4]["started_at"] + timedelta(minutes=5)
+    runs = [*later, run(2, 1, "success")]
+    found = diagnose("duplicates", given(runs=runs, finishes=[finished(7)]))
+    sound(found)
+    assert found.figure("runs_seen") == 7
+    assert found.figure("tasks_repeated") == 1
+    assert found.figure("overlapping") == 1
+
+
+def test_ids_that_stand_twice_do_not_count_twice_ana_03() -> None:
+    workers = [worker(1), worker(1), worker(2)]
+    for rule in RULES:
+        sound(diagnose(rule, given(workers=workers, tasks=waiting(queued=5), finishes=[finished(5)])))
+
+
+def test_instants_of_any_zone_are_the_same_instants_ana_04() -> None:
+    texts = ["2026-03-29T00:37:28+01:00", "2026-03-29T04:09:36+02:00"]
+    frame = FRAMES["actions"].of([{"at": datetime.fromisoformat(text)} for text in texts])
+    assert [at.isoformat() for at in frame["at"]] == [
+        "2026-03-28T23:37:28+00:00",
+        "2026-03-29T02:09:36+00:00",
+    ]
+    shanghai = Window(SINCE.astimezone(ZoneInfo("Asia/Shanghai")), NOW.astimezone(BERLIN), "Asia/Shanghai")
+    assert (shanghai.since, shanghai.until) == (SINCE, NOW)
+    source = GivenSource(shanghai, {"finishes": FRAMES["finishes"].of([finished(9)])}, NOW)
+    plain = GivenSource(WINDOW, {"finishes": FRAMES["finishes"].of([finished(9)])}, NOW)
+    for rule in RULES:
+        one, other = diagnose(rule, source), diagnose(rule, plain)
+        assert (one.verdict, one.evidence, one.forecast) == (other.verdict, other.evidence, other.forecast)
+        assert "2026-03-01 08:00:00+08:00" in one.text()
+
+
+@pytest.mark.parametrize(("day", "hours"), [(datetime(2026, 10, 25), 25), (datetime(2026, 3, 29), 23)])
+def test_a_day_of_a_clock_change_has_its_own_length_ana_04(day: datetime, hours: int) -> None:
+    since, until = (at.replace(tzinfo=BERLIN) for at in (day, day + timedelta(days=1)))
+    window = Window(since, until, "Europe/Berlin")
+    assert window.length_s == hours * 3600
+    each = [window.since + timedelta(hours=n) for n in range(hours)]
+    rows = [finished(3600, at, busy_s=60.0) for at in each]
+    source = GivenSource(window, {"finishes": FRAMES["finishes"].of(rows)}, until)
+    assert m.per_s(source.frame("finishes"), "finished", window.since, window.until) == pytest.approx(1.0)
+    assert source.frame("finishes")["bucket_at"].nunique() == hours
+    for rule in RULES:
+        found = diagnose(rule, source)
+        sound(found)
+        assert {"+01:00", "+02:00"} <= set(re.findall(r"\+0\d:00", found.text()))
+
+
+def test_a_window_is_half_open_on_the_bucket_ana_04() -> None:
+    rows = FRAMES["finishes"].of(
+        [finished(1, SINCE), finished(2, NOW - timedelta(seconds=1)), finished(4, NOW)]
+    )
+    assert int(m.between(rows, SINCE, NOW)["finished"].sum()) == 3
+
+
+def test_a_message_for_a_chat_fits_and_breaks_no_character_ana_01() -> None:
+    found = diagnose("backlog", given(tasks=waiting(due=9), workers=[worker()], service_times=[times(3, 9)]))
+    long = Diagnosis(
+        found.rule, found.verdict, found.severity, found.confidence, SINCE, NOW, NOW,
+        evidence=tuple(Figure("error", "错误😀" * n) for n in range(300, 320)),
+        found=tuple(Subject("stuck", "队列😀" * 200) for _ in range(9)),
+    )  # fmt: skip
+    for language in ("en", "zh"):
+        for cut_at in range(4):
+            told = Diagnosis(
+                **{
+                    **{f: getattr(long, f) for f in long.__slots__},
+                    "zone": "UTC",
+                    "details": {"queue": "x" * cut_at},
+                }
+            ).markdown(language)
+            assert len(told.encode()) <= CHAT_BYTES
+            assert "\ufffd" not in told
+            assert "bytes in all]" in told
+    assert NOW.tzinfo is UTC

@@ -139,3 +139,11 @@ def test_a_loss_of_which_nothing_is_known_is_not_claimed_to_be_a_double() -> Non
     found = diagnose("duplicates", given(**CASES["may_be_twice"]))
     assert found.figure("tasks_twice") == 0
     assert (found.severity, found.confidence) == ("warning", "low")
+
+
+@pytest.mark.parametrize("told", ["", "{}", "[1, {}]", '[{"task_id": 1', "null", "9"])
+def test_a_heartbeat_that_cannot_be_read_tells_nothing(told: str) -> None:
+    dead = worker(processes=1, tasks=told, lost_at=NOW)
+    found = diagnose("duplicates", given(**STORY, workers=[dead], runs=lost_and_done(1, 2)))
+    assert {one.cause for one in found.found} == {"may_be_twice"}
+    assert diagnose("zombies", given(workers=[dead])).verdict == "dead"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -31,6 +32,17 @@ def about(source: Source, rule: str, verdict: str, severity: str, confidence: st
 def patience(source: Source) -> float:
     """How the installation's heartbeats compare with the usual ones: what all waits of a rule are multiplied with."""
     return pace(source.frame("facts"))
+
+
+def tasks_told(text: object) -> list[dict[str, Any]]:
+    """The tasks that a worker's last heartbeat named; none where it cannot be read."""
+    try:
+        told = json.loads(text) if isinstance(text, str) and text else []
+    except ValueError:
+        return []
+    return (
+        [one for one in told if isinstance(one, dict) and "task_id" in one] if isinstance(told, list) else []
+    )
 
 
 def quoted(words: Sequence[str]) -> str:

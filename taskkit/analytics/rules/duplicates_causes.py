@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
 from taskkit.analytics.diagnosis import Figure, Subject
+from taskkit.analytics.rules.base import tasks_told
 from taskkit.analytics.source import Source
 
 EFFECT = ("success", "superseded", "lost", "timeout", "failed")
@@ -102,7 +102,7 @@ def never_begun(workers: pd.DataFrame, runs: pd.DataFrame) -> set[tuple[int, int
     gone = {(int(r.task_id), int(r.attempt)) for r in lost.itertuples()}
     found: set[tuple[int, int]] = set()
     for worker in workers.itertuples():
-        held = json.loads(worker.tasks) if isinstance(worker.tasks, str) and worker.tasks else []
+        held = tasks_told(worker.tasks)
         begun = {_attempt(one) for one in held if one.get("begun")} & gone
         if len(begun) >= worker.processes:
             found |= {_attempt(one) for one in held if one.get("begun") is False} & gone

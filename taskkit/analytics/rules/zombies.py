@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pandas as pd
 from taskkit.analytics import measures as m
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.rules.backlog_facts import waiting_by_queue
-from taskkit.analytics.rules.base import about, patience
+from taskkit.analytics.rules.base import about, patience, tasks_told
 from taskkit.analytics.source import Source
 
 STILL_S, LOCK_S = 60.0, 5.0
@@ -157,9 +156,7 @@ def cpu_each(worker: Any) -> float | None:
 
 def begun_by(worker: Any) -> set[int]:
     """The tasks whose handler had begun, by its last heartbeat."""
-    text = worker.tasks
-    held = json.loads(text) if isinstance(text, str) and text else []
-    return {int(one["task_id"]) for one in held if one.get("begun")}
+    return {int(one["task_id"]) for one in tasks_told(worker.tasks) if one.get("begun")}
 
 
 def _work_for(queues: str, waiting: dict[str, int]) -> int:

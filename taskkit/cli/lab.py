@@ -45,10 +45,16 @@ def command() -> None:
     """
 
 
+INCIDENT = """Cause a {rule} incident, and diagnose it. `taskkit lab list` has the variants.
+
+\b
+  taskkit lab {rule}
+  taskkit lab {rule} --seed 2 --out incident/
+"""
+
+
 def _incident(rule: str) -> click.Command:
-    @click.command(
-        name=rule, help=f"Cause a {rule} incident, and diagnose it. `taskkit lab list` has the variants."
-    )
+    @click.command(name=rule, help=INCIDENT.format(rule=rule))
     @click.option("--variant", "name", metavar="V", help="Which one (default: the first of the list).")
     @click.option(
         "--seed", type=int, default=1, show_default=True, help="Numbers of tasks and rates differ by it."

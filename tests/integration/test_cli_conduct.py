@@ -57,9 +57,18 @@ def test_the_promised_commands_are_there() -> None:
         "limits remove",
         "shards set",
     }
-    incidents = {"diagnose", "bundle create", "bundle open", "runbook list", "runbook show", "runbook run"}
-    groups = {"tasks", "cron", "db", "limits", "shards", "completion", "bundle", "runbook"}
-    assert names == tasks | single | incidents | groups
+    incidents = {
+        "diagnose",
+        "whatif",
+        "bundle create",
+        "bundle open",
+        "runbook list",
+        "runbook show",
+        "runbook run",
+    }
+    lab = {f"lab {name}" for name in ("backlog", "duplicates", "lost", "zombies", "list", "score")}
+    groups = {"tasks", "cron", "db", "limits", "shards", "completion", "bundle", "runbook", "lab"}
+    assert names == tasks | single | incidents | lab | groups
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

@@ -8,7 +8,7 @@ import click
 
 from taskkit.cli.diagnose import source_of
 from taskkit.cli.front import Front, pass_front
-from taskkit.cli.options import Instant, Span, json_option
+from taskkit.cli.options import json_option, window_options
 
 
 @click.group(name="bundle")
@@ -26,10 +26,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("file")
-@click.option(
-    "--since", type=Span(), default="1h", show_default=True, metavar="AGE", help="The last 30m, 1h, 2d."
-)
-@click.option("--until", type=Instant(), metavar="INSTANT", help="Up to this instant instead of now.")
+@window_options()
 @json_option
 @pass_front
 def create(front: Front, /, file: str, as_json: bool, **options: Any) -> None:

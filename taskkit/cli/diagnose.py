@@ -8,7 +8,7 @@ import click
 
 from taskkit.cli.conduct import Failed
 from taskkit.cli.front import Front, pass_front
-from taskkit.cli.options import Instant, Span, json_option
+from taskkit.cli.options import json_option, window_options
 
 if TYPE_CHECKING:
     from taskkit.analytics import Source
@@ -17,16 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("rule")
-@click.option(
-    "--since",
-    type=Span(),
-    default="1h",
-    show_default=True,
-    metavar="AGE",
-    help="Look at the last 30m, 1h, 2d.",
-)
-@click.option("--until", type=Instant(), metavar="INSTANT", help="Up to this instant instead of now.")
-@click.option("--bundle", metavar="FILE", help="Diagnose a bundle instead of the live database.")
+@window_options("Diagnose")
 @click.option(
     "--workers", type=click.IntRange(1), metavar="N", help="backlog, capacity: forecast with so many slots."
 )

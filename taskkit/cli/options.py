@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from taskkit.clock import parse_instant, parse_span
 from taskkit.states import Status
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
     Kind = click.ParamType[Any]
@@ -176,3 +179,19 @@ SPAN, WHOLE_SPAN, INSTANT, STATUS, PAYLOAD, TASK_ID = (
     Payload(),
     TaskId(),
 )
+
+
+def window_options(use: str = "") -> Callable[[F], F]:
+    """Which window is looked at; ``use`` is the verb of ``--bundle``, for commands that take one as well."""
+    since = click.option(
+        "--since", type=SPAN, default="1h", show_default=True, metavar="AGE", help="The last 30m, 1h, 2d."
+    )
+    until = click.option(
+        "--until", type=INSTANT, metavar="INSTANT", help="Up to this instant instead of now."
+    )
+    bundle = click.option("--bundle", metavar="FILE", help=f"{use} a bundle instead of the live database.")
+
+    def add(command: F) -> F:
+        return since(until(bundle(command) if use else command))
+
+    return add

@@ -12,7 +12,7 @@ import click
 from taskkit.cli.conduct import interrupt
 from taskkit.cli.diagnose import source_of
 from taskkit.cli.front import Front, pass_front
-from taskkit.cli.options import Instant, Span, json_option
+from taskkit.cli.options import Span, json_option, window_options
 
 
 @click.group(name="runbook")
@@ -79,16 +79,7 @@ def show(rule: str, language: str) -> None:
 
 @command.command()
 @click.argument("rule")
-@click.option(
-    "--since",
-    type=Span(),
-    default="1h",
-    show_default=True,
-    metavar="AGE",
-    help="Look at the last 30m, 1h, 2d.",
-)
-@click.option("--until", type=Instant(), metavar="INSTANT", help="Up to this instant instead of now.")
-@click.option("--bundle", metavar="FILE", help="Look at a bundle instead of the live database.")
+@window_options("Look at")
 @click.option("--out", metavar="FILE", help="Where the page goes (default: RULE.html).")
 @click.option(
     "--limit",

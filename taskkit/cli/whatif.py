@@ -8,7 +8,7 @@ import click
 
 from taskkit.cli.diagnose import source_of
 from taskkit.cli.front import Front, pass_front
-from taskkit.cli.options import Instant, Kind, Span, json_option
+from taskkit.cli.options import Kind, json_option, window_options
 
 
 class Most(Kind):
@@ -47,11 +47,7 @@ class Most(Kind):
     metavar="N",
     help="How many slots there were, where the workers' rows do not tell.",
 )
-@click.option(
-    "--since", type=Span(), default="1h", show_default=True, metavar="AGE", help="The last 30m, 1h, 1d."
-)
-@click.option("--until", type=Instant(), metavar="INSTANT", help="Up to this instant instead of now.")
-@click.option("--bundle", metavar="FILE", help="Replay a bundle instead of the live database.")
+@window_options("Replay")
 @json_option
 @pass_front
 def command(front: Front, /, as_json: bool, **options: Any) -> None:  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import traceback
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -43,7 +44,7 @@ def perform(
         context.enter(run)
         try:
             with _around(hooks, run):
-                value = handler.fn(**_arguments(handler, payload))
+                value = _refuse_unawaited(handler.fn(**_arguments(handler, payload)))
             return _success(value, max_result)
         except Interrupted:
             raise
@@ -67,6 +68,18 @@ async def perform_async(
             raise
         except BaseException as error:  # noqa: BLE001 - every end of a handler is an answer
             return failure(error)
+
+
+def _refuse_unawaited(value: object) -> object:
+    """What a plain function returned; a coroutine has not run, and must not pass for the work of a success."""
+    if not inspect.isawaitable(value):
+        return value
+    if inspect.iscoroutine(value):
+        value.close()
+    raise NeverRetry(
+        f"the handler is a plain function and returned a {type(value).__name__}, which nobody awaits: "
+        "make it `async def`, also what its decorators make of it"
+    )
 
 
 def _success(value: object, max_result: int) -> Ended:

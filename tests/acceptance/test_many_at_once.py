@@ -24,8 +24,7 @@ PROOF = """
 SELECT
   (SELECT COUNT(*) FROM task_center WHERE task_type = 0) AS tasks,
   (SELECT COUNT(*) FROM task_center WHERE task_type = 0 AND status = 3) AS succeeded,
-  (SELECT COUNT(*) FROM task_run r JOIN task_center t ON t.id = r.task_id
-     WHERE t.task_type = 0 AND r.outcome <> 'handed_back') AS runs,
+  (SELECT COUNT(*) FROM task_run r JOIN task_center t ON t.id = r.task_id WHERE t.task_type = 0) AS runs,
   (SELECT COUNT(*) FROM (
      SELECT task_id FROM task_run WHERE outcome = 'success' AND occurrence_at IS NULL
      GROUP BY task_id HAVING COUNT(*) > 1) twice) AS ran_twice,

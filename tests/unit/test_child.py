@@ -15,7 +15,7 @@ from taskkit.worker.frames import Cancel, ChildJob, Done, RunJobs
 from taskkit.worker.marks import Marks
 from tests.waiting import wait_until
 
-MODES = {"nap": "thread", "doze": "async"}
+MODES = {"nap": "thread", "doze": "async", "wrapped": "thread"}
 
 
 class Played(Child):
@@ -50,6 +50,10 @@ def child() -> Iterator[Played]:
         await asyncio.sleep(seconds)
         return "doze"
 
+    @kit.task("wrapped", blocking=True)
+    def wrapped() -> object:
+        return asyncio.sleep(0)
+
     marks = Marks.create(2)
     played = Played(kit, marks)
     yield played
@@ -81,3 +85,12 @@ def test_an_async_job_is_cancelled_by_the_frame_that_follows_its_start(child: Pl
     child._cancel(Cancel(1, "cancelled"))
     wait_until(lambda: child.ends)
     assert [(end.seq, end.outcome) for end in child.ends] == [(1, "cancelled")]
+
+
+def test_a_plain_handler_that_returns_a_coroutine_has_done_nothing_and_is_no_success(child: Played) -> None:
+    """As a decorator makes of an ``async def`` that does not await it; no retry helps."""
+    child.give(job(1, "wrapped"))
+    wait_until(lambda: child.ends)
+    (end,) = child.ends
+    assert (end.outcome, end.result) == ("given_up", None)
+    assert "returned a coroutine, which nobody awaits" in (end.error or "")

@@ -87,6 +87,8 @@ class Alert(Shows):
     """The first breach."""
     breach_at: datetime
     """The latest breach."""
+    clear_since: datetime | None = None
+    """Since when it has been under the mark again, without a breach in between."""
     firing_at: datetime | None = None
     told_at: datetime | None = None
     """When it was last put into the outbox as firing or repeated; None: nobody was told."""
@@ -139,6 +141,31 @@ class Notice(Struct, frozen=True, kw_only=True):
         rank = SEVERITIES.index
         live = [item.severity for item in self.items if item.event is not Event.RESOLVED]
         return max(live or [item.severity for item in self.items] or ["note"], key=rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """An item for a receiver's outbox: it waits for others of its group before it goes."""
+
+    receiver: str
+    item: Item
+    group: str = ""
+    wait_s: float = 0.0
+    """The first of a group waits so long for others."""
+    interval_s: float = 0.0
+    """After a message of the group the next one waits so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step of an alert's life with what is told of it, written together or not at all.
+
+    ``before`` None: a new alert; ``after`` None: a pending alert that was none. Items of a new alert have the id 0.
+    """
+
+    before: Alert | None
+    after: Alert | None
+    letters: tuple[Letter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from tests.servers import MariaDB
 
 TABLES = (
     "task_center task_run task_occurrence task_schedule task_worker task_scheduler task_sample task_lease task_action "
-    "task_lock task_once task_limit task_limit_line task_limit_place task_queue"
+    "task_lock task_once task_limit task_limit_line task_limit_place task_queue "
+    "task_watchdog task_rule task_alert task_silence task_notice task_notice_alert task_delivery task_robot"
 ).split()
 
 

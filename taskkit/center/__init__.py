@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from taskkit.center import schema
+from taskkit.center.alerts import AlertBook
 from taskkit.center.database import Database
 from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
@@ -16,6 +17,7 @@ from taskkit.center.intake import Intake
 from taskkit.center.limits import LimitDesk
 from taskkit.center.locks import LockDesk
 from taskkit.center.nodes import NodeDesk
+from taskkit.center.outbox import OutboxDesk
 from taskkit.center.people import PeopleDesk
 from taskkit.center.plan import PlanDesk, PlanRules
 from taskkit.center.reading import ReadDesk, TaskFilter
@@ -23,6 +25,7 @@ from taskkit.center.recovery import RecoveryDesk
 from taskkit.center.retention import RetentionDesk
 from taskkit.center.samples import SampleDesk
 from taskkit.center.shards import ShardDesk
+from taskkit.center.watchdogs import WatchdogDesk
 from taskkit.center.work import WorkDesk
 from taskkit.clock import utc_now
 
@@ -62,6 +65,9 @@ class TaskCenter:
         self.locks = LockDesk(self.database)
         self.frames = FrameDesk(self.database)
         self.retention = RetentionDesk(self.database)
+        self.watchdogs = WatchdogDesk(self.database)
+        self.outbox = OutboxDesk(self.database)
+        self.alerts = AlertBook(self.database, self.outbox)
 
     def __repr__(self) -> str:
         return f"<TaskCenter {self.database!r}>"

@@ -16,7 +16,7 @@ from taskkit.center.faults import Fault, classify, explain
 from taskkit.center.sessions import begun_before
 from taskkit.errors import SchemaError
 
-HEAD = "0003"
+HEAD = "0004"
 """The schema this code was written for; it also runs on the next one (a rolling upgrade)."""
 VERSION_TABLE = "task_schema"
 WAIT_S = 60

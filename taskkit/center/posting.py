@@ -1,0 +1,128 @@
+"""Putting news into the outbox: together with others of its group, in place of what nobody was told yet, or alone."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy.engine import Connection
+
+from taskkit.alerts import Event, Item, Letter, Notice
+from taskkit.center.database import Database
+from taskkit.center.statements import outbox as sql
+
+
+class PostDesk:
+    """New rows of ``task_notice``, within the transactions of others."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def put(self, connection: Connection, letter: Letter) -> None:
+        """Put one item into the outbox, within a transaction: into a notice that still gathers, or into a new one.
+
+        What is over before anybody was told is not told; what waits longer for another reason tells how it ended.
+        """
+        if letter.item.event is not Event.FIRING and self._amended(connection, letter):
+            return
+        values = {"receiver": letter.receiver, "group_key": letter.group}
+        gathering = self._run(connection, sql.GATHERING, values).first() if letter.wait_s else None
+        if gathering is not None:
+            notice = notice_of(gathering.body)
+            self._change(connection, int(gathering.id), (*notice.items, letter.item), notice)
+            self._note(connection, int(gathering.id), letter.item)
+            return
+        notice = Notice(uuid=new_uuid(), receiver=letter.receiver, items=(letter.item,))
+        self.new(
+            connection,
+            notice,
+            group=letter.group,
+            wait_s=self._wait(connection, letter),
+            severity=letter.item.severity,
+        )
+
+    def _wait(self, connection: Connection, letter: Letter) -> float:
+        if not letter.interval_s:
+            return letter.wait_s
+        values = {"receiver": letter.receiver, "group_key": letter.group}
+        age = self._run(connection, sql.LAST_OF_GROUP, values).scalar()
+        return letter.wait_s if age is None else max(letter.wait_s, letter.interval_s - float(age))
+
+    def _amended(self, connection: Connection, letter: Letter) -> bool:
+        """Whether an untold notice about this alert took the news in; then there is nothing more to tell."""
+        item = letter.item
+        values = {"alert_id": item.alert_id, "receiver": letter.receiver}
+        untold = self._run(connection, sql.UNTOLD, values).all()
+        for row in untold:
+            notice = notice_of(row.body)
+            others = tuple(one for one in notice.items if one.alert_id != item.alert_id)
+            if item.event is Event.RESOLVED and row.gathers:
+                self._take_out(connection, int(row.id), others, notice, item.alert_id)
+            else:
+                self._change(connection, int(row.id), (*others, item), notice)
+                values = {"notice_id": row.id, "alert_id": item.alert_id, "event": item.event.value}
+                self._run(connection, sql.NOTICE_OF_SET, values)
+        return bool(untold)
+
+    def _take_out(
+        self, connection: Connection, notice_id: int, others: tuple[Item, ...], notice: Notice, alert_id: int
+    ) -> None:
+        self._run(connection, sql.NOTICE_OF_OUT, {"notice_id": notice_id, "alert_id": alert_id})
+        if others:
+            self._change(connection, notice_id, others, notice)
+        else:
+            self._run(connection, sql.NOTICE_DROP, {"id": notice_id, "state": "dropped", "into": None})
+
+    def _change(
+        self, connection: Connection, notice_id: int, items: tuple[Item, ...], notice: Notice
+    ) -> None:
+        changed = replace(notice, items=items)
+        values = {"id": notice_id, "body": body_of(changed), "severity": changed.severity}
+        self._run(connection, sql.NOTICE_BODY, values)
+
+    def new(
+        self,
+        connection: Connection,
+        notice: Notice,
+        *,
+        group: str = "",
+        wait_s: float = 0.0,
+        severity: str = "warning",
+    ) -> int:
+        """Put a whole notice into the outbox; returns its id."""
+        values = {
+            "uuid": notice.uuid,
+            "receiver": notice.receiver,
+            "group_key": group,
+            "severity": severity,
+            "body": body_of(notice),
+            "wait_s": wait_s,
+        }
+        notice_id = int(self._run(connection, sql.NOTICE_IN, values).lastrowid)
+        for item in notice.items:
+            self._note(connection, notice_id, item)
+        return notice_id
+
+    def _note(self, connection: Connection, notice_id: int, item: Item) -> None:
+        values = {"notice_id": notice_id, "alert_id": item.alert_id, "event": item.event.value}
+        self._run(connection, sql.NOTICE_OF_IN, values)
+
+    def _run(self, connection: Connection, template: str, values: dict[str, Any]) -> Any:
+        return connection.execute(self.database.text(template), values)
+
+
+def new_uuid() -> str:
+    """An idempotency key."""
+    return secrets.token_hex(16)
+
+
+def notice_of(body: str | bytes) -> Notice:
+    """A notice as its row has it."""
+    return msgspec.json.decode(body, type=Notice)
+
+
+def body_of(notice: Notice) -> str:
+    """A notice for its row."""
+    return msgspec.json.encode(notice).decode()

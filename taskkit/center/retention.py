@@ -72,6 +72,8 @@ class RetentionDesk:
             ),
             (keep.actions_days, Walk("task_action", ("id",), sql.LOOK_ACTIONS, sql.LOCK_ACTIONS)),
             (keep.once_days, _by_name("task_once", sql.LOOK_ONCE, sql.LOCK_ONCE, "name")),
+            *((keep.alerts_days, walk) for walk in _alerts()),
+            (NODES_DAYS, _by_name("task_watchdog", sql.LOOK_WATCHDOGS, sql.LOCK_WATCHDOGS, "watchdog_id")),
             (NODES_DAYS, _by_name("task_worker", sql.LOOK_WORKERS, sql.LOCK_WORKERS, "worker_id")),
             (
                 NODES_DAYS,
@@ -142,6 +144,16 @@ def _occurrences() -> list[Walk]:
     return [
         Walk("task_occurrence", key, sql.LOOK_OCCURRENCES, sql.LOCK_OCCURRENCES, {"state": state})
         for state in ("fired", "skipped", "missed")
+    ]
+
+
+def _alerts() -> list[Walk]:
+    """Notices before what names them: only what its notice has left behind goes from there."""
+    return [
+        Walk("task_alert", ("id",), sql.LOOK_ALERTS, sql.LOCK_ALERTS),
+        Walk("task_notice", ("id",), sql.LOOK_NOTICES, sql.LOCK_NOTICES),
+        Walk("task_notice_alert", ("id",), sql.LOOK_TOLD, sql.LOCK_TOLD),
+        Walk("task_delivery", ("id",), sql.LOOK_DELIVERIES, sql.LOCK_DELIVERIES),
     ]
 
 

@@ -24,6 +24,11 @@ STAYS = {
     "task_sample": "",
     "task_action": "",
     "task_once": "",
+    "task_alert": "what is not over",
+    "task_notice": "what was not sent yet",
+    "task_notice_alert": "",
+    "task_delivery": "",
+    "task_watchdog": "",
     "task_worker": "",
     "task_scheduler": "",
 }
@@ -38,12 +43,12 @@ OFTEN = ("tasks_days", "runs_days", "occurrences_days", "samples_days")
     type=SPAN,
     metavar="SPAN",
     help="Instead of the settings, for ended tasks, runs, occurrences and samples: 7d, 12h, … "
-    "Dead letters, actions and `once` keep theirs.",
+    "Dead letters, actions, alerts and `once` keep theirs.",
 )
 @json_option
 @pass_front
 def command(front: Front, dry_run: bool, older_than: float | None, as_json: bool) -> None:
-    """Delete ended tasks, runs, occurrences, samples and actions that are older than their [retention].
+    """Delete ended tasks, runs, occurrences, samples, actions and alerts that are older than their [retention].
 
     Schedulers do this by themselves, a little at a time; the command does it now. It deletes a few hundred rows at
     a time and rests in between, so that everything else goes on. It may be stopped at any moment and started again.
@@ -144,6 +149,11 @@ def _ages(keep: Retention) -> dict[str, str]:
         "task_sample": keep.samples_days,
         "task_action": keep.actions_days,
         "task_once": keep.once_days,
+        "task_alert": keep.alerts_days,
+        "task_notice": keep.alerts_days,
+        "task_notice_alert": keep.alerts_days,
+        "task_delivery": keep.alerts_days,
+        "task_watchdog": NODES_DAYS,
         "task_worker": NODES_DAYS,
         "task_scheduler": NODES_DAYS,
     }

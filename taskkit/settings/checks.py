@@ -14,8 +14,8 @@ from msgspec import Meta
 from taskkit.errors import InputError, SettingsError
 from taskkit.names import check_zone
 from taskkit.settings.brokers import check_redis_url
-from taskkit.settings.schema import Retention, Scheduler, Settings, Worker
-from taskkit.settings.urls import absolute_sqlite, check_database_url, redact
+from taskkit.settings.schema import TABLES, Settings
+from taskkit.settings.urls import absolute_sqlite, check_database_url, check_web_url, origin, redact
 
 if TYPE_CHECKING:
     from taskkit.settings.sources import Found
@@ -30,6 +30,11 @@ EXAMPLES: dict[str, Any] = {
     "queues": ["mail", "report"],
     "default_queue": "default",
     "key_prefix": "shop:",
+    "watchdog.alerting": "/etc/taskkit/alerting",
+    "watchdog.console_url": "https://tasks.example.com",
+    "watchdog.ping_url": "https://hc-ping.com/…",
+    "watchdog.daily_at": "09:00",
+    "watchdog.metrics": "127.0.0.1:9464",
 }
 
 
@@ -37,7 +42,7 @@ EXAMPLES: dict[str, Any] = {
 def hints() -> dict[str, Any]:
     """The annotated type of every setting by its key."""
     flat = get_type_hints(Settings, include_extras=True)
-    for name, table in (("scheduler", Scheduler), ("worker", Worker), ("retention", Retention)):
+    for name, table in TABLES.items():
         inner = get_type_hints(table, include_extras=True)
         flat |= {f"{name}.{key}": hint for key, hint in inner.items()}
     return flat
@@ -85,6 +90,8 @@ def _meaning(found: Found, value: Any) -> Any:
             return absolute_sqlite(value, found.folder) if value.startswith("sqlite:") else value
         if found.key == "redis_url":
             check_redis_url(value)
+        elif found.key in ("watchdog.ping_url", "watchdog.console_url") and value is not None:
+            check_web_url(value)
         elif found.key == "timezone":
             check_timezone(value)
         elif isinstance(value, Path):
@@ -123,6 +130,8 @@ def _told(found: Found) -> str:
 
 
 def _without_secret(found: Found) -> Any:
+    if found.key == "watchdog.ping_url":
+        return origin(str(found.value))
     if found.key.endswith("_url"):
         return redact(found.value) if isinstance(found.value, str) else type(found.value).__name__
     return str(found.value) if isinstance(found.value, Path) else found.value
@@ -149,6 +158,8 @@ def _wanted(hint: Any) -> str:
 
 def _wanted_text(meta: Meta) -> str:
     bounds = f" of {meta.min_length or 0} to {meta.max_length} characters" if meta.max_length else ""
+    if meta.pattern and not bounds:
+        return "must be text in the form of the example"
     return f"must be text{bounds}{' without blanks and braces' if meta.pattern else ''}"
 
 

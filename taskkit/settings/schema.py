@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 from msgspec.structs import asdict
 
-from taskkit.settings.urls import redact, sqlalchemy_url
+from taskkit.settings.urls import origin, redact, sqlalchemy_url
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 CountOrNone = Annotated[int, Meta(ge=0, le=1_000_000_000)]
@@ -84,7 +84,37 @@ class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     samples_days: RetentionDays = 14.0
     actions_days: RetentionDays = 365.0
     once_days: RetentionDays = 365.0
+    alerts_days: RetentionDays = 365.0
     chunk: Annotated[int, Meta(ge=1, le=1000)] = 500
+
+
+class Watchdog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of the watchdog. ``alerting`` is the folder of rules.toml and receivers.toml.
+
+    ``restart_zombies`` lets it ask a worker whose slots are stuck to start anew; it never ends one by itself.
+    """
+
+    alerting: Path | None = None
+    language: Literal["en", "zh"] = "en"
+    heartbeat_s: Period = 5.0
+    dead_after_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 60.0
+    lease_s: Annotated[float, Meta(ge=0.5, le=300)] = 15.0
+    console_url: str | None = None
+    ping_url: str | None = None
+    ping_every_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
+    daily_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = None
+    metrics: Annotated[str, Meta(pattern=r"^[^\s:]*:\d{1,5}$")] | None = None
+    evidence_s: Annotated[float, Meta(ge=5, le=3600)] = 120.0
+    evidence_days: RetentionDays = 14.0
+    restart_zombies: bool = False
+
+
+TABLES: dict[str, type[Struct]] = {
+    "scheduler": Scheduler,
+    "worker": Worker,
+    "retention": Retention,
+    "watchdog": Watchdog,
+}
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -108,6 +138,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scheduler: Scheduler = Scheduler()
     worker: Worker = field(default_factory=Worker)
     retention: Retention = Retention()
+    watchdog: Watchdog = Watchdog()
 
     @classmethod
     def load(
@@ -144,7 +175,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def shown(self) -> dict[str, Any]:
         """The settings for people and scripts: flat names, plain values, no passwords."""
         flat = {key: value for key, value in asdict(self).items() if not isinstance(value, Struct)}
-        for table in ("scheduler", "worker", "retention"):
+        for table in TABLES:
             flat |= {f"{table}.{key}": value for key, value in asdict(getattr(self, table)).items()}
         return {key: _shown(key, value) for key, value in flat.items()}
 
@@ -159,6 +190,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def _shown(key: str, value: Any) -> Any:
+    if key == "watchdog.ping_url" and value is not None:
+        return origin(value)
     if key.endswith("_url") and value is not None:
         return redact(value)
     if isinstance(value, Path):

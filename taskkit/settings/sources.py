@@ -14,11 +14,10 @@ from msgspec.structs import asdict, fields
 from taskkit.errors import SettingsError
 from taskkit.hints import suggest
 from taskkit.settings.checks import checked
-from taskkit.settings.schema import Retention, Scheduler, Settings, Worker
+from taskkit.settings.schema import TABLES, Settings
 
 FILE = "taskkit.toml"
 PREFIX = "TASKKIT_"
-TABLES: dict[str, type[Struct]] = {"scheduler": Scheduler, "worker": Worker, "retention": Retention}
 NOT_SETTINGS = re.compile(
     r"TASKKIT_(TEST_.*|CONFIG|DEBUG)"
     # Kubernetes and Docker links put these into every container beside a service named taskkit or taskkit-…

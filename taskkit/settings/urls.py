@@ -43,6 +43,20 @@ def redact(url: str) -> str:
     return _not_a_port.sub(r"\1***", redact_text(joined))
 
 
+def origin(url: str) -> str:
+    """Of a URL whose path may be a secret only what cannot be one: scheme and host."""
+    match = re.match(r"(https?)://(?:[^/?#@]*@)?([^/?#@]+)", url)
+    return f"{match[1]}://{match[2]}/***" if match else "***"
+
+
+def check_web_url(url: str) -> None:
+    """Raise SettingsError, which never repeats it, unless this is an http or https URL."""
+    form = "https://host/path"
+    parts = _split(url, form)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingsError(f"must begin with http:// or https:// and a host; write {form}")
+
+
 def check_database_url(url: str) -> None:
     """Raise SettingsError, saying what to write, unless taskkit can use this URL for its task center."""
     parts = _split(url, DATABASE_FORM)

@@ -63,6 +63,46 @@ LOCK_ACTIONS = """
 SELECT id FROM task_action {force_primary} WHERE id IN :keys ORDER BY id {skip_locked}
 """
 
+LOOK_ALERTS = """
+SELECT id, id AS after, NULL AS at, CASE WHEN state = 'resolved' AND resolved_at < :until THEN 1 ELSE 0 END AS goes,
+       CASE WHEN since < :until THEN 1 ELSE 0 END AS more
+FROM task_alert {force_primary} WHERE id > :after ORDER BY id LIMIT :n
+"""
+LOCK_ALERTS = """
+SELECT id FROM task_alert {force_primary} WHERE id IN :keys AND state = 'resolved' ORDER BY id {skip_locked}
+"""
+
+LOOK_NOTICES = """
+SELECT id, id AS after, NULL AS at,
+       CASE WHEN created_at < :until AND state NOT IN ('waiting', 'sending') THEN 1 ELSE 0 END AS goes,
+       CASE WHEN created_at < :until THEN 1 ELSE 0 END AS more
+FROM task_notice {force_primary} WHERE id > :after ORDER BY id LIMIT :n
+"""
+LOCK_NOTICES = """
+SELECT id FROM task_notice {force_primary}
+WHERE id IN :keys AND state NOT IN ('waiting', 'sending') ORDER BY id {skip_locked}
+"""
+
+# What its notice has left behind; a notice is older than what it tells of, so the first that has one ends the walk.
+LOOK_TOLD = """
+SELECT a.id, a.id AS after, NULL AS at, CASE WHEN n.id IS NULL THEN 1 ELSE 0 END AS goes,
+       CASE WHEN n.id IS NULL OR n.created_at < :until THEN 1 ELSE 0 END AS more
+FROM task_notice_alert a {force_primary} LEFT JOIN task_notice n ON n.id = a.notice_id
+WHERE a.id > :after ORDER BY a.id LIMIT :n
+"""
+LOCK_TOLD = """
+SELECT id FROM task_notice_alert {force_primary} WHERE id IN :keys ORDER BY id {skip_locked}
+"""
+
+LOOK_DELIVERIES = """
+SELECT id, id AS after, NULL AS at, CASE WHEN at < :until THEN 1 ELSE 0 END AS goes,
+       CASE WHEN at < :until THEN 1 ELSE 0 END AS more
+FROM task_delivery {force_primary} WHERE id > :after ORDER BY id LIMIT :n
+"""
+LOCK_DELIVERIES = """
+SELECT id FROM task_delivery {force_primary} WHERE id IN :keys ORDER BY id {skip_locked}
+"""
+
 LOOK_ONCE = """
 SELECT name, name AS after, done_at AS at, 1 AS goes, 1 AS more FROM task_once {force_done}
 WHERE done_at < :until AND done_at >= :at AND (done_at > :at OR name > :after) ORDER BY done_at, name LIMIT :n
@@ -89,6 +129,15 @@ FROM task_scheduler {force_primary} WHERE scheduler_id > :after ORDER BY schedul
 LOCK_SCHEDULERS = """
 SELECT scheduler_id FROM task_scheduler {force_primary}
 WHERE scheduler_id IN :keys AND heartbeat_at < :until ORDER BY scheduler_id {skip_locked}
+"""
+LOOK_WATCHDOGS = """
+SELECT watchdog_id, watchdog_id AS after, NULL AS at, 1 AS more,
+       CASE WHEN heartbeat_at < :until THEN 1 ELSE 0 END AS goes
+FROM task_watchdog {force_primary} WHERE watchdog_id > :after ORDER BY watchdog_id LIMIT :n
+"""
+LOCK_WATCHDOGS = """
+SELECT watchdog_id FROM task_watchdog {force_primary}
+WHERE watchdog_id IN :keys AND heartbeat_at < :until ORDER BY watchdog_id {skip_locked}
 """
 
 

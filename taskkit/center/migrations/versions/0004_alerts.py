@@ -37,6 +37,7 @@ def upgrade() -> None:
     index("uq_notice_uuid", "task_notice", ["uuid"], unique=True)
     index("ix_notice_state", "task_notice", ["state", "due_at"])
     index("ix_notice_group", "task_notice", ["receiver", "group_key", "state"])
+    index("uq_notice_alert", "task_notice_alert", ["notice_id", "alert_id"], unique=True)
     index("ix_notice_of_alert", "task_notice_alert", ["alert_id"])
     index("ix_delivery_robot", "task_delivery", ["robot", "at"])
     index("ix_delivery_notice", "task_delivery", ["notice_id"])
@@ -80,8 +81,9 @@ def tables() -> dict[str, list[Any]]:
         ],
         "task_notice": notice_columns(),
         "task_notice_alert": [
-            sa.Column("notice_id", big_id(), primary_key=True, autoincrement=False),
-            sa.Column("alert_id", big_id(), primary_key=True, autoincrement=False),
+            sa.Column("id", big_id(), primary_key=True, autoincrement=True),
+            sa.Column("notice_id", big_id(), nullable=False),
+            sa.Column("alert_id", big_id(), nullable=False),
             sa.Column("event", name(16), nullable=False),
         ],
         "task_delivery": [

@@ -84,8 +84,16 @@ class OutboxDesk:
         self.database.write(work)
 
     def post_notice(self, notice: Notice, severity: str = "warning") -> None:
-        """Put a whole notice that is about no alert into the outbox."""
+        """Put a whole notice that is about no alert into the outbox, unless one with its key was there before."""
         self.database.write(lambda c: self.desk.new(c, notice, severity=severity))
+
+    def known(self, events: Iterable[tuple[int, str]], receiver: str) -> set[tuple[int, str]]:
+        """Which of these events of alerts a receiver has a notice of already."""
+        ids = sorted({alert_id for alert_id, _ in events}) or [0]
+        rows = self.database.read(
+            lambda c: self._run(c, sql.KNOWN, {"ids": ids, "receiver": receiver}).all()
+        )
+        return {(int(row.alert_id), row.event) for row in rows}
 
     def waiting(self, receivers: Sequence[str]) -> list[Waiting]:
         """What waits for these receivers, the oldest first, at most 500."""

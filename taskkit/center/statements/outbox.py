@@ -1,11 +1,15 @@
 """Statements about the outbox: notices that wait, are on their way, and went; what each robot may take."""
 
 NOTICE_IN = """
-INSERT INTO task_notice (uuid, receiver, group_key, severity, state, body, due_at)
+{insert_ignore} INTO task_notice (uuid, receiver, group_key, severity, state, body, due_at)
 VALUES (:uuid, :receiver, :group_key, :severity, 'waiting', :body, {after(:wait_s)})
 """
 NOTICE_OF_IN = """
 {insert_ignore} INTO task_notice_alert (notice_id, alert_id, event) VALUES (:notice_id, :alert_id, :event)
+"""
+KNOWN = """
+SELECT a.alert_id, a.event FROM task_notice_alert a JOIN task_notice n ON n.id = a.notice_id
+WHERE a.alert_id IN :ids AND n.receiver = :receiver
 """
 NOTICE_OF_SET = (
     "UPDATE task_notice_alert SET event = :event WHERE notice_id = :notice_id AND alert_id = :alert_id"

@@ -1,0 +1,221 @@
+"""The courier of one robot: takes what waits, calls, and does what the answer demands. Nothing is lost on the way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from taskkit.alerts import Letter, Notice
+from taskkit.center.outbox import Robot, Standing, Taken, Waiting, month_of
+from taskkit.clock import monotonic, utc_now
+from taskkit.notices.choosing import choose
+from taskkit.receivers.protocol import Form, Payload, Receiver, Reply, Verdict
+
+log = logging.getLogger("taskkit.notices")
+BACK_OFF = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
+"""Seconds before a notice that did not arrive is tried again; the last one repeats."""
+MISCONFIGURED_S = 3600.0
+"""How long a receiver that is configured wrongly is left alone before the next notice tries it again."""
+ESCALATE_S = 300.0
+"""A pause from this length on makes critical alerts go by another receiver as well."""
+FAILS_TOLD = 3
+ADJUSTED = {
+    Verdict.PLAIN: {"plain": True},
+    Verdict.NO_MENTION_ALL: {"mention_all": False},
+    Verdict.NO_LINKS: {"links": False},
+    Verdict.RESIGN: {},
+}
+SHRUNK = 0.6
+
+
+class Outbox(Protocol):
+    """Where notices wait: SQL, or memory while SQL is away."""
+
+    def post(self, letters: Sequence[Letter]) -> None: ...
+    def post_notice(self, notice: Notice, severity: str = "warning") -> None: ...
+    def waiting(self, receivers: Sequence[str]) -> list[Waiting]: ...
+    def standing(self, robot: Robot) -> Standing: ...
+    def take(
+        self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str
+    ) -> Taken | None: ...
+    def called(
+        self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float
+    ) -> None: ...
+    def sent(
+        self, taken: Taken, robot: Robot, made: int, code: str, reply: str, month: str
+    ) -> None: ...
+    def again(self, taken: Taken, wait_s: float, code: str, reply: str) -> None: ...
+    def refused(self, taken: Taken, code: str, reply: str) -> None: ...
+    def pause(
+        self, robot: Robot, pause_s: float, reason: str, *, misconfigured: bool = False
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What a courier could not do itself: told by other receivers, with these alerts."""
+
+    receiver: Receiver
+    reason: str
+    notices: tuple[Notice, ...] = ()
+    key: str = ""
+    """Two troubles with one key are told once."""
+
+
+class Courier:
+    """Delivers to all receivers that share one robot, one call at a time."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        receivers: Sequence[Receiver],
+        holder: str,
+        *,
+        language: str = "en",
+        zone: str = "UTC",
+        clock: Callable[[], datetime] = utc_now,
+        trouble: Callable[[Trouble], None] = lambda _: None,
+    ) -> None:
+        self.outbox, self.holder, self.clock = outbox, holder, clock
+        self.language, self.zone, self.trouble = language, zone, trouble
+        self.receivers = {one.name: one for one in receivers}
+        first = receivers[0]
+        self.robot = Robot(
+            first.robot, tuple(self.receivers), first.budget, calls=max(one.calls for one in receivers)
+        )
+
+    def tick(self) -> float:
+        """Send at most one message; returns the seconds to rest, 0 when more may be waiting."""
+        waiting = self.outbox.waiting(self.robot.receivers)
+        if not waiting:
+            return 1.0
+        standing = self.outbox.standing(self.robot)
+        self._escalate(waiting, standing)
+        choice = choose(waiting, standing, self.robot)
+        if choice.notice is None:
+            return min(choice.wait_s, 1.0)
+        taken = self.outbox.take(self.robot, choice.chosen, choice.notice, self.holder)
+        if taken is None:
+            return 1.0
+        self._deliver(taken)
+        return 0.0
+
+    def _escalate(self, waiting: Sequence[Waiting], standing: Standing) -> None:
+        """What is critical, or stands behind a receiver that is configured wrongly, goes by another one too."""
+        if standing.misconfigured:
+            left = [one.notice for one in waiting if one.notice.items]
+        elif standing.pause_s >= ESCALATE_S / 2:
+            left = [one.notice for one in waiting if one.notice.items and one.notice.severity == "critical"]
+        else:
+            return
+        if left:
+            receiver = self.receivers[left[0].receiver]
+            self.trouble(Trouble(receiver, standing.reason or "", tuple(left)))
+
+    def _deliver(self, taken: Taken) -> None:
+        receiver = self.receivers[taken.notice.receiver]
+        calls = list(taken.calls)
+        form = Form()
+        reply, made = self._call_main(receiver, taken, form, calls)
+        tried: set[Verdict] = set()
+        while calls and reply.verdict in (*ADJUSTED, Verdict.SHRINK) and reply.verdict not in tried:
+            tried.add(reply.verdict)
+            form = self._adjusted(form, reply, made)
+            reply, made = self._call_main(receiver, taken, form, calls)
+        if reply.verdict is Verdict.SENT:
+            used = 1 + self._call_rest(receiver, taken, form, calls)
+            self.outbox.sent(
+                taken, self.robot, used + len(tried), reply.code, reply.text, month_of(self.clock())
+            )
+        else:
+            self._failed(receiver, taken, reply)
+
+    def _adjusted(self, form: Form, reply: Reply, made: Payload) -> Form:
+        if reply.verdict is Verdict.SHRINK:
+            return replace(form, limit=int(len(made.body) * SHRUNK))
+        return replace(form, **ADJUSTED[reply.verdict])
+
+    def _call_main(
+        self, receiver: Receiver, taken: Taken, form: Form, calls: list[int]
+    ) -> tuple[Reply, Payload]:
+        payload = self._payloads(receiver, taken, form)[0]
+        return self._call(receiver, taken, payload, calls.pop(0)), payload
+
+    def _call_rest(self, receiver: Receiver, taken: Taken, form: Form, calls: list[int]) -> int:
+        """What a message needs besides: mentions, a file. The message has arrived, so their failure is only told."""
+        made = 0
+        for payload in self._payloads(receiver, taken, form)[1:]:
+            if not calls:
+                log.warning("receiver %s: no call is left for its %s", receiver.name, payload.kind)
+                break
+            reply = self._call(receiver, taken, payload, calls.pop(0))
+            made += 1
+            if reply.verdict is Verdict.PAUSE:
+                self.outbox.pause(self.robot, reply.pause_s, f"{reply.code} {reply.text}")
+                break
+        return made
+
+    def _payloads(self, receiver: Receiver, taken: Taken, form: Form) -> list[Payload]:
+        language = receiver.language or self.language
+        return receiver.payloads(taken.notice, form, language=language, zone=self.zone)
+
+    def _call(self, receiver: Receiver, taken: Taken, payload: Payload, call_id: int) -> Reply:
+        began = monotonic()
+        reply = receiver.send(payload, uuid=taken.notice.uuid, now=self.clock())
+        took_ms = (monotonic() - began) * 1000
+        self.outbox.called(call_id, payload.kind, reply.verdict.value, reply.code, reply.text, took_ms)
+        told = {
+            "receiver": receiver.name,
+            "kind": payload.kind,
+            "code": reply.code,
+            "took_ms": round(took_ms, 1),
+        }
+        if reply.verdict is Verdict.SENT:
+            log.info("told %s (%s)", receiver.name, payload.kind, extra=told)
+        else:
+            log.warning(
+                "receiver %s did not take a %s: %s %s (%s)",
+                receiver.name,
+                payload.kind,
+                reply.code,
+                reply.text,
+                reply.verdict.value,
+                extra=told,
+            )
+        return reply
+
+    def _failed(self, receiver: Receiver, taken: Taken, reply: Reply) -> None:
+        reason = f"{reply.code} {reply.text}".strip()
+        verdict = reply.verdict
+        if verdict in (Verdict.MISCONFIGURED, Verdict.QUOTA):
+            wait = reply.pause_s or MISCONFIGURED_S
+            self.outbox.pause(self.robot, wait, reason, misconfigured=True)
+            self.outbox.again(taken, 0.0, reply.code, reply.text)
+            self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}"))
+        elif verdict is Verdict.PAUSE:
+            self.outbox.pause(self.robot, reply.pause_s, reason)
+            self.outbox.again(taken, 0.0, reply.code, reply.text)
+        elif verdict is Verdict.RETRY:
+            wait = BACK_OFF[min(taken.attempts, len(BACK_OFF)) - 1]
+            self.outbox.again(taken, max(wait, reply.pause_s), reply.code, reply.text)
+            if taken.attempts >= FAILS_TOLD:
+                self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:down"))
+        else:
+            log.error("receiver %s refuses notice %s for good: %s", receiver.name, taken.id, reason)
+            self.outbox.refused(taken, reply.code, reply.text)
+            self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}"))
+
+
+def couriers(
+    outbox: Outbox, receivers: Sequence[Receiver], holder: str, **options: object
+) -> list[Courier]:
+    """One courier for each robot."""
+    robots: dict[str, list[Receiver]] = {}
+    for one in receivers:
+        robots.setdefault(one.robot, []).append(one)
+    return [Courier(outbox, same, holder, **options) for same in robots.values()]  # type: ignore[arg-type]

@@ -1,0 +1,141 @@
+"""An outbox in memory, for what has to be told while SQL is away. What is in it ends with the process."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from taskkit.alerts import Event, Letter, Notice
+from taskkit.center.outbox import Robot, Standing, Taken, Waiting
+from taskkit.center.posting import new_uuid
+from taskkit.clock import monotonic
+
+
+@dataclass(slots=True)
+class _Kept:
+    waiting: Waiting
+    due: float
+    under_way: bool = False
+
+
+class MemoryOutbox:
+    """The verbs of the SQL outbox over a list; ``tell`` of each call keeps its budget right beside that of SQL."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self.clock = clock
+        self._lock = threading.RLock()
+        self._numbers = itertools.count(1)
+        self._kept: dict[int, _Kept] = {}
+        self._calls: dict[str, deque[float]] = {}
+        self._paused: dict[str, tuple[float, str, bool]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def post(self, letters: Sequence[Letter]) -> None:
+        """Put items into the outbox; what is over before it was told is told as over."""
+        with self._lock:
+            for letter in letters:
+                if letter.item.event is Event.FIRING or not self._amended(letter):
+                    notice = Notice(uuid=new_uuid(), receiver=letter.receiver, items=(letter.item,))
+                    self._add(notice, letter.wait_s)
+
+    def post_notice(self, notice: Notice, severity: str = "warning") -> None:
+        """Put a whole notice into the outbox, unless one with its key waits there."""
+        with self._lock:
+            if all(kept.waiting.notice.uuid != notice.uuid for kept in self._kept.values()):
+                self._add(notice, 0.0)
+
+    def waiting(self, receivers: Sequence[str]) -> list[Waiting]:
+        """What waits for these receivers."""
+        now = self.clock()
+        with self._lock:
+            return [
+                replace(kept.waiting, due=kept.due <= now)
+                for kept in self._kept.values()
+                if kept.waiting.notice.receiver in receivers and not kept.under_way
+            ]
+
+    def standing(self, robot: Robot) -> Standing:
+        """What a robot may take now."""
+        now = self.clock()
+        with self._lock:
+            calls = self._calls.setdefault(robot.robot, deque())
+            while calls and calls[0] <= now - robot.span_s:
+                calls.popleft()
+            until, reason, misconfigured = self._paused.get(robot.robot, (0.0, "", False))
+            free = None if robot.budget is None else robot.budget - len(calls)
+            newest = now - calls[-1] if calls else None
+            oldest = now - calls[0] if calls else None
+            return Standing(
+                free, max(0.0, until - now), misconfigured, reason or None, newest, oldest
+            )
+
+    def take(self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str) -> Taken | None:
+        """Take these as one."""
+        with self._lock:
+            if any(one.id not in self._kept for one in chosen):
+                return None
+            first = chosen[0].id
+            for one in chosen[1:]:
+                del self._kept[one.id]
+            attempts = chosen[0].attempts + 1
+            kept = self._kept[first]
+            kept.waiting, kept.under_way = replace(kept.waiting, notice=merged, attempts=attempts), True
+            return Taken(first, merged, attempts, tuple(range(robot.calls)))
+
+    def count(self, robot: str) -> None:
+        """A call to a robot was made, by whichever outbox."""
+        with self._lock:
+            self._calls.setdefault(robot, deque()).append(self.clock())
+
+    def called(
+        self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float
+    ) -> None:
+        """Nothing is kept of it."""
+
+    def sent(self, taken: Taken, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
+        """It arrived."""
+        with self._lock:
+            self._kept.pop(taken.id, None)
+            self._paused.pop(robot.robot, None)
+            for _ in range(made):
+                self.count(robot.robot)
+
+    def again(self, taken: Taken, wait_s: float, code: str, reply: str) -> None:
+        """It is tried again after a while."""
+        with self._lock:
+            kept = self._kept[taken.id]
+            kept.due, kept.under_way = self.clock() + wait_s, False
+
+    def refused(self, taken: Taken, code: str, reply: str) -> None:
+        """It can never arrive."""
+        with self._lock:
+            self._kept.pop(taken.id, None)
+
+    def pause(
+        self, robot: Robot, pause_s: float, reason: str, *, misconfigured: bool = False
+    ) -> None:
+        """Call this robot for so long no more."""
+        with self._lock:
+            self._paused[robot.robot] = (self.clock() + pause_s, reason, misconfigured)
+
+    def _amended(self, letter: Letter) -> bool:
+        for kept in self._kept.values():
+            notice = kept.waiting.notice
+            same = any(
+                (item.rule, item.object) == (letter.item.rule, letter.item.object) for item in notice.items
+            )
+            if same and notice.receiver == letter.receiver and not kept.under_way:
+                from msgspec.structs import replace as changed
+
+                kept.waiting = replace(kept.waiting, notice=changed(notice, items=(letter.item,)))
+                return True
+        return False
+
+    def _add(self, notice: Notice, wait_s: float) -> None:
+        number = next(self._numbers)
+        self._kept[number] = _Kept(Waiting(number, notice, 0, due=False), self.clock() + wait_s)

@@ -17,7 +17,7 @@ from taskkit.center.statements import alerts as sql
 from taskkit.errors import NotFound
 from taskkit.texts import cut, encodable
 
-INSTANTS = ("since", "breach_at", "clear_since", "firing_at", "told_at", "resolved_at", "acked_at")
+INSTANTS = ("since", "breach_at", "under_at", "firing_at", "told_at", "resolved_at", "acked_at")
 OBJECT_LETTERS = 190
 STATES = tuple(state.value for state in AlertState)
 

@@ -30,7 +30,7 @@ SELECT rule, state, since, checked_at, {age(checked_at)} AS checked_age_s, took_
 """
 
 ALERT_COLUMNS = """
-  id, rule, object, state, severity, cause, value, unit, said, since, breach_at, clear_since, firing_at, told_at,
+  id, rule, object, state, severity, cause, value, unit, said, since, breach_at, under_at, firing_at, told_at,
   resolved_at, flaps, inhibited_by, silence_id, acked_at, acked_by
 """
 OPEN = f"SELECT {ALERT_COLUMNS} FROM task_alert WHERE state IN ('pending', 'firing') ORDER BY id"
@@ -41,15 +41,15 @@ WHERE state IN :states AND (:rule IS NULL OR rule = :rule) AND (:since IS NULL O
 ORDER BY id DESC LIMIT :most
 """
 ALERT_IN = """
-INSERT INTO task_alert (rule, object, open_key, state, severity, cause, value, unit, said, since, breach_at, clear_since,
+INSERT INTO task_alert (rule, object, open_key, state, severity, cause, value, unit, said, since, breach_at, under_at,
   firing_at, told_at, resolved_at, flaps, inhibited_by, silence_id)
-VALUES (:rule, :object, :open_key, :state, :severity, :cause, :value, :unit, :said, :since, :breach_at, :clear_since,
+VALUES (:rule, :object, :open_key, :state, :severity, :cause, :value, :unit, :said, :since, :breach_at, :under_at,
   :firing_at, :told_at, :resolved_at, :flaps, :inhibited_by, :silence_id)
 """
 # What another watchdog has moved meanwhile is left to it.
 ALERT_SET = """
 UPDATE task_alert SET state = :state, open_key = :open_key, severity = :severity, cause = :cause, value = :value,
-  unit = :unit, said = :said, since = :since, breach_at = :breach_at, clear_since = :clear_since, firing_at = :firing_at,
+  unit = :unit, said = :said, since = :since, breach_at = :breach_at, under_at = :under_at, firing_at = :firing_at,
   told_at = :told_at, resolved_at = :resolved_at, flaps = :flaps, inhibited_by = :inhibited_by, silence_id = :silence_id,
   updated_at = {now}
 WHERE id = :id AND state = :before AND ((told_at IS NULL AND :told_before IS NULL) OR told_at = :told_before)

@@ -125,7 +125,7 @@ def alert_columns() -> list[Any]:
         sa.Column("said", medium_text(), nullable=True),
         stamp("since"),
         stamp("breach_at"),
-        instant("clear_since"),
+        instant("under_at"),
         instant("firing_at"),
         instant("told_at"),
         instant("resolved_at"),

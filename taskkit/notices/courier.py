@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from taskkit.alerts import Letter, Notice
 from taskkit.center.outbox import Robot, Standing, Taken, Waiting, month_of
 from taskkit.clock import monotonic, utc_now
 from taskkit.notices.choosing import choose
-from taskkit.receivers.protocol import Form, Payload, Receiver, Reply, Verdict
+from taskkit.receivers.protocol import USUAL, CallPayload, Form, Receiver, Reply, Verdict, next_form
+from taskkit.zone import load_zone
 
 log = logging.getLogger("taskkit.notices")
 BACK_OFF = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
@@ -24,13 +23,9 @@ MISCONFIGURED_S = 3600.0
 ESCALATE_S = 300.0
 """A pause from this length on makes critical alerts go by another receiver as well."""
 FAILS_TOLD = 3
-ADJUSTED = {
-    Verdict.PLAIN: {"plain": True},
-    Verdict.NO_MENTION_ALL: {"mention_all": False},
-    Verdict.NO_LINKS: {"links": False},
-    Verdict.RESIGN: {},
-}
-SHRUNK = 0.6
+MONTH_TOLD = 0.8
+CALLS = 3
+"""What one message may need: itself, once more in another form, and a mention or a file."""
 
 
 class Outbox(Protocol):
@@ -65,6 +60,8 @@ class Trouble:
     notices: tuple[Notice, ...] = ()
     key: str = ""
     """Two troubles with one key are told once."""
+    stopped: bool = True
+    """Whether it does not take messages, or only soon will not."""
 
 
 class Courier:
@@ -82,12 +79,10 @@ class Courier:
         trouble: Callable[[Trouble], None] = lambda _: None,
     ) -> None:
         self.outbox, self.holder, self.clock = outbox, holder, clock
-        self.language, self.zone, self.trouble = language, zone, trouble
+        self.language, self.zone, self.trouble = language, load_zone(zone), trouble
         self.receivers = {one.name: one for one in receivers}
         first = receivers[0]
-        self.robot = Robot(
-            first.robot, tuple(self.receivers), first.budget, calls=max(one.calls for one in receivers)
-        )
+        self.robot = Robot(first.robot, tuple(self.receivers), first.budget, calls=CALLS)
 
     def tick(self) -> float:
         """Send at most one message; returns the seconds to rest, 0 when more may be waiting."""
@@ -120,31 +115,28 @@ class Courier:
     def _deliver(self, taken: Taken) -> None:
         receiver = self.receivers[taken.notice.receiver]
         calls = list(taken.calls)
-        form = Form()
-        reply, made = self._call_main(receiver, taken, form, calls)
-        tried: set[Verdict] = set()
-        while calls and reply.verdict in (*ADJUSTED, Verdict.SHRINK) and reply.verdict not in tried:
-            tried.add(reply.verdict)
-            form = self._adjusted(form, reply, made)
-            reply, made = self._call_main(receiver, taken, form, calls)
+        form, reply, made = self._call_main(receiver, taken, calls)
         if reply.verdict is Verdict.SENT:
-            used = 1 + self._call_rest(receiver, taken, form, calls)
-            self.outbox.sent(
-                taken, self.robot, used + len(tried), reply.code, reply.text, month_of(self.clock())
-            )
+            made += self._call_rest(receiver, taken, form, calls)
+            self.outbox.sent(taken, self.robot, made, reply.code, reply.text, month_of(self.clock()))
+            self._count(receiver)
         else:
             self._failed(receiver, taken, reply)
 
-    def _adjusted(self, form: Form, reply: Reply, made: Payload) -> Form:
-        if reply.verdict is Verdict.SHRINK:
-            return replace(form, limit=int(len(made.body) * SHRUNK))
-        return replace(form, **ADJUSTED[reply.verdict])
-
     def _call_main(
-        self, receiver: Receiver, taken: Taken, form: Form, calls: list[int]
-    ) -> tuple[Reply, Payload]:
-        payload = self._payloads(receiver, taken, form)[0]
-        return self._call(receiver, taken, payload, calls.pop(0)), payload
+        self, receiver: Receiver, taken: Taken, calls: list[int]
+    ) -> tuple[Form, Reply, int]:
+        """The message itself, in other forms as its answers demand while there are calls for it."""
+        form, made, resigned = USUAL, 0, False
+        while True:
+            payload = self._payloads(receiver, taken, form)[0]
+            reply = self._call(receiver, taken, payload, calls.pop(0))
+            made += 1
+            again = reply.verdict is Verdict.RESIGN and not resigned
+            other = form if again else next_form(form, reply.verdict, len(payload.body))
+            if other is None or not calls:
+                return form, reply, made
+            form, resigned = other, resigned or again
 
     def _call_rest(self, receiver: Receiver, taken: Taken, form: Form, calls: list[int]) -> int:
         """What a message needs besides: mentions, a file. The message has arrived, so their failure is only told."""
@@ -160,11 +152,21 @@ class Courier:
                 break
         return made
 
-    def _payloads(self, receiver: Receiver, taken: Taken, form: Form) -> list[Payload]:
-        language = receiver.language or self.language
+    def _count(self, receiver: Receiver) -> None:
+        """Say through another receiver when most of a month's calls are used up."""
+        if receiver.month is None:
+            return
+        used = self.outbox.standing(self.robot).month_calls
+        if used >= receiver.month * MONTH_TOLD:
+            reason = f"{used} of {receiver.month} calls of {month_of(self.clock())} are used"
+            key = f"{self.robot.robot}:quota:{month_of(self.clock())}"
+            self.trouble(Trouble(receiver, reason, key=key, stopped=False))
+
+    def _payloads(self, receiver: Receiver, taken: Taken, form: Form) -> Sequence[CallPayload]:
+        language = receiver.options.language or self.language
         return receiver.payloads(taken.notice, form, language=language, zone=self.zone)
 
-    def _call(self, receiver: Receiver, taken: Taken, payload: Payload, call_id: int) -> Reply:
+    def _call(self, receiver: Receiver, taken: Taken, payload: CallPayload, call_id: int) -> Reply:
         began = monotonic()
         reply = receiver.send(payload, uuid=taken.notice.uuid, now=self.clock())
         took_ms = (monotonic() - began) * 1000
@@ -205,7 +207,7 @@ class Courier:
             self.outbox.again(taken, max(wait, reply.pause_s), reply.code, reply.text)
             if taken.attempts >= FAILS_TOLD:
                 self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:down"))
-        else:
+        else:  # broken, or refused in every form there is
             log.error("receiver %s refuses notice %s for good: %s", receiver.name, taken.id, reason)
             self.outbox.refused(taken, reply.code, reply.text)
             self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}"))

@@ -49,6 +49,17 @@ class MemoryOutbox:
             if all(kept.waiting.notice.uuid != notice.uuid for kept in self._kept.values()):
                 self._add(notice, 0.0)
 
+    def withdraw(self, rule: str, name: str) -> list[Letter]:
+        """Take back what was not told yet of an alert."""
+        found = []
+        with self._lock:
+            for number, kept in list(self._kept.items()):
+                notice = kept.waiting.notice
+                if not kept.under_way and any((i.rule, i.object) == (rule, name) for i in notice.items):
+                    found += [Letter(notice.receiver, item) for item in notice.items]
+                    del self._kept[number]
+        return found
+
     def waiting(self, receivers: Sequence[str]) -> list[Waiting]:
         """What waits for these receivers."""
         now = self.clock()

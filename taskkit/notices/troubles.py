@@ -16,9 +16,12 @@ from taskkit.receivers.protocol import Receiver
 
 log = logging.getLogger("taskkit.notices")
 WORDS = {
-    "en": ("receiver {name} does not take messages", "The answer was: {reason}. What it should have told comes here."),
-    "zh": ("接收器 {name} 收不到消息", "返回: {reason}。它本该收到的告警改发到这里。"),
+    ("en", True): ("receiver {name} does not take messages", "The answer was: {reason}. What it should have told comes here."),
+    ("zh", True): ("接收器 {name} 收不到消息", "返回: {reason}。它本该收到的告警改发到这里。"),
+    ("en", False): ("receiver {name} will soon take no more messages", "{reason}."),
+    ("zh", False): ("接收器 {name} 的消息额度即将用完", "{reason}。"),
 }
+"""By language, and whether it takes none now.""" 
 
 
 class Troubleshooter:
@@ -53,14 +56,14 @@ class Troubleshooter:
         others = (
             one
             for one in self.receivers
-            if one.fallback and one.robot != receiver.robot and one.robot not in stopped
+            if one.options.fallback and one.robot != receiver.robot and one.robot not in stopped
         )
         return next(others, None)
 
     def _told(self, trouble: Trouble, other: Receiver) -> Notice:
-        title, text = WORDS[other.language or self.language]
+        title, text = WORDS[other.options.language or self.language, trouble.stopped]
         name = trouble.receiver.name
-        day = self.clock().date().isoformat()
+        day = self.clock().date().isoformat() if trouble.stopped else ""
         key = hashlib.sha256(f"{trouble.key}:{day}:{other.name}".encode()).hexdigest()[:32]
         return Notice(
             uuid=key,

@@ -1,0 +1,108 @@
+"""The engine: what a rule's check came to → steps of alerts, written with their notices in one transaction each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from taskkit.alerts import Alert, AlertState, Change, Event, Reading
+from taskkit.center import TaskCenter
+from taskkit.watchdog.posting import Post
+from taskkit.watchdog.rounds import CheckState, about_check, fares, inhibitor, retired, silenced, soundness, turns
+from taskkit.watchdog.signals import Rule
+from taskkit.watchdog.step import CHECK, Turn, step
+from taskkit.watchdog.words import about_check_said
+
+log = logging.getLogger("taskkit.watchdog")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one check came to: readings, or an error."""
+
+    readings: tuple[Reading, ...] = ()
+    error: str | None = None
+    took_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of the alerts of a rule: the steps, and those that began to fire, with their numbers."""
+
+    turns: tuple[Turn, ...] = ()
+    fired: tuple[Alert, ...] = ()
+
+
+class Engine:
+    """Moves alerts by the outcomes of checks; the book is the memory, so that any watchdog may go on."""
+
+    def __init__(self, center: TaskCenter, post: Post) -> None:
+        self.center, self.post = center, post
+
+    def apply(self, rule: Rule, outcome: Outcome) -> Moved:
+        """Step all alerts of a rule, and tell what is to be told; returns what changed."""
+        now = self.center.now()
+        live = self.center.alerts.open()
+        silences = self.center.alerts.silences()
+        firing = [alert for alert in live if alert.state is AlertState.FIRING]
+        check = self._fares(rule, outcome, now)
+        found = []
+        if outcome.error is None:
+            found = turns(rule, live, outcome.readings, now, firing=firing, silences=silences)
+        own = next((a for a in live if a.rule == rule.id and a.object == CHECK), None)
+        reading = about_check(rule, check, now, about_check_said(rule, check, now))
+        root = inhibitor(rule, firing)
+        silence = silenced(silences, rule.id, CHECK, now)
+        found.append(step(own, reading, rule, now, inhibited_by=root, silence_id=silence))
+        return self._write(rule, [turn for turn in found if turn.changed], now)
+
+    def retire(self, rules: Sequence[Rule]) -> None:
+        """End alerts whose rule is gone or switched off, without a word."""
+        now = self.center.now()
+        known = {rule.id for rule in rules if rule.enabled}
+        gone = [alert for alert in self.center.alerts.open() if alert.rule not in known]
+        self.center.alerts.record([Change(turn.before, turn.after) for turn in (retired(a, now) for a in gone)])
+
+    def _fares(self, rule: Rule, outcome: Outcome, now: datetime) -> CheckState:
+        row = self.center.watchdogs.rules().get(rule.id)
+        before = None
+        if row is not None:
+            state = row["state"] if row["state"] in ("failed", "no_data") else "ok"
+            before = CheckState(state, row["since"], row["error"] or "")
+        state = "failed" if outcome.error is not None else soundness(outcome.readings)
+        after = fares(before, state, now, outcome.error or "")
+        breach = any(reading.level == "breach" for reading in outcome.readings)
+        told = "breach" if state == "ok" and breach else state
+        self.center.watchdogs.note(rule.id, told, outcome.took_ms, outcome.error)
+        return after
+
+    def _write(self, rule: Rule, found: Sequence[Turn], now: datetime) -> Moved:
+        fired = []
+        for turn in found:
+            letters = () if turn.after is None else self.post.letters(turn.after, turn.event, rule, now)
+            alert_id = self.center.alerts.record([Change(turn.before, turn.after, letters)])[0]
+            _tell(turn, alert_id, len(letters))
+            if turn.after is not None and turn.event is Event.FIRING and alert_id:
+                fired.append(replace(turn.after, id=alert_id))
+        return Moved(tuple(found), tuple(fired))
+
+
+def _tell(turn: Turn, alert_id: int, letters: int) -> None:
+    """Say in the log what began and what ended: also where there is no receiver."""
+    alert = turn.after
+    if alert is None or not alert_id or turn.event not in (Event.FIRING, Event.REPEAT, Event.RESOLVED):
+        return
+    said = alert.said.get("en")
+    ended = turn.event is Event.RESOLVED
+    log.log(
+        logging.WARNING if not ended else logging.INFO,
+        "%s: %s%s: %s",
+        "resolved" if ended else turn.event.value,
+        alert.rule,
+        f" {alert.object}" if alert.object else "",
+        said.title if said else alert.cause,
+        extra={"alert_id": alert_id, "rule": alert.rule, "object": alert.object, "severity": alert.severity, "receivers": letters},
+    )
+

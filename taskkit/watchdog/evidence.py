@@ -1,0 +1,112 @@
+"""The executed notebook of a critical alert: made in a process of its own, within a time limit, after the alert has gone out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from taskkit.alerts import Alert, Event
+from taskkit.analytics.names import RULES
+from taskkit.center import TaskCenter
+from taskkit.errors import StoreError
+from taskkit.settings import Settings
+from taskkit.settings.home import make_home
+from taskkit.watchdog.posting import Post
+from taskkit.watchdog.signals import Rule
+
+log = logging.getLogger("taskkit.watchdog")
+FOLDER = "evidence"
+PATIENCE_S = 15.0
+"""How much longer than its limit the process of a notebook may take to end."""
+MOST_WAITING = 20
+DAY = 86_400.0
+
+
+class Evidence:
+    """Runs notebooks one after the other in a thread; what fails is logged, and the alert has long been told."""
+
+    def __init__(self, settings: Settings, center: TaskCenter, options: tuple[str, ...] = ()) -> None:
+        self.settings, self.center, self.options = settings, center, options
+        self.folder = settings.home / FOLDER
+        self._wanted: queue.Queue[tuple[Alert, Rule, Post] | None] = queue.Queue(MOST_WAITING)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+
+    def ask(self, alert: Alert, rule: Rule, post: Post) -> None:
+        """Make the page of an alert whose signal has a notebook."""
+        if rule.signal not in RULES:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="evidence", daemon=True)
+            self._thread.start()
+        try:
+            self._wanted.put_nowait((alert, rule, post))
+        except queue.Full:
+            log.warning("too many notebooks wait: none is run for alert %s", alert.id)
+
+    def stop(self) -> None:
+        """Run no more; the process that runs is ended."""
+        with contextlib.suppress(queue.Full):
+            self._wanted.put_nowait(None)
+        self._end()
+
+    def tidy(self) -> None:
+        """Delete pages that are older than they are kept."""
+        days = self.settings.watchdog.evidence_days
+        for path in self.folder.glob("*.html") if days else ():
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > days * DAY:
+                    path.unlink()
+
+    def page(self, alert: Alert, rule: Rule) -> Path | None:
+        """The executed notebook as one page of HTML, or None."""
+        make_home(self.settings.home)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        path = self.folder / f"{alert.id}-{rule.signal}.html"
+        limit = self.settings.watchdog.evidence_s
+        told = f"{limit:g}s"
+        command = [sys.executable, "-m", "taskkit.cli", *self.options]
+        command += ["runbook", "run", rule.signal, "--out", str(path), "--limit", told]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+        try:
+            _, said = self._process.communicate(timeout=limit + PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._end()
+            log.warning("the notebook of alert %s had not ended after %g s", alert.id, limit + PATIENCE_S)
+            return None
+        if self._process.returncode:
+            log.warning("the notebook of alert %s failed: %s", alert.id, said.decode(errors="replace").strip()[-500:])
+            return None
+        return path
+
+    def _work(self) -> None:
+        while (wanted := self._wanted.get()) is not None:
+            alert, rule, post = wanted
+            try:
+                path = self.page(alert, rule)
+                if path is not None:
+                    letters = post.letters(alert, Event.EVIDENCE, rule, self.center.now(), file=str(path))
+                    self.center.outbox.post(letters)
+            except (OSError, StoreError) as error:
+                log.warning("the notebook of alert %s is not sent: %s", alert.id, error)
+
+    def _end(self) -> None:
+        process = self._process
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -1,0 +1,52 @@
+"""From the step of an alert to the letters that tell it: whom, in which group, with which runbook and link. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from taskkit.alerts import Alert, Event, Item, Letter
+from taskkit.receivers.protocol import Receiver
+from taskkit.watchdog.signals import Rule
+
+
+class Post:
+    """The receivers there are, and where links lead."""
+
+    def __init__(self, receivers: Sequence[Receiver], console_url: str | None = None) -> None:
+        self.receivers, self.console_url = receivers, console_url
+
+    def letters(self, alert: Alert, event: Event | None, rule: Rule, now: datetime, *, file: str = "") -> tuple[Letter, ...]:
+        """One for each receiver that the rule names and that takes this severity."""
+        if event is None:
+            return ()
+        item = self.item(alert, event, rule, now, file)
+        wait = float(rule.group_wait) if event is not Event.EVIDENCE else 0.0
+        return tuple(
+            Letter(one.name, item, f"{rule.group}:{_direction(event)}", wait)
+            for one in self.receivers
+            if (not rule.receivers or one.name in rule.receivers) and one.options.takes(item)
+        )
+
+    def item(self, alert: Alert, event: Event, rule: Rule, now: datetime, file: str = "") -> Item:
+        """The alert as it is told."""
+        return Item(
+            alert_id=alert.id,
+            event=event,
+            rule=alert.rule,
+            object=alert.object,
+            severity=alert.severity,
+            since=alert.since,
+            at=now,
+            said=alert.said,
+            cause=alert.cause,
+            runbook=rule.runbook,
+            link=f"{self.console_url.rstrip('/')}/alerts/{alert.id}" if self.console_url and alert.id else "",
+            file=file,
+            flaps=alert.flaps,
+        )
+
+
+def _direction(event: Event) -> str:
+    """What begins and what ends do not stand in one message unless they have to."""
+    return "end" if event is Event.RESOLVED else event.value

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from taskkit import logs
-from taskkit.doors import embedded_tickers, open_center
+from taskkit.doors import open_center
 from taskkit.errors import AnalyticsMissing, TaskkitError
 from taskkit.identity import play
 from taskkit.service import Stop, exit_with, program
@@ -47,8 +47,6 @@ def run(config: Path | None, home: Path | None) -> int:
     options = [part for name, value in (("--config", config), ("--home", home)) if value for part in (name, str(value))]
     process = WatchdogProcess(settings, center, stop, policy, options=tuple(options))
     signal.signal(signal.SIGHUP, process.ask_to_reload)
-    for ticker in embedded_tickers(settings, stop):
-        ticker.start()
     try:
         process.run()
     finally:

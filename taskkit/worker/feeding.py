@@ -14,7 +14,8 @@ UNKNOWN_SECONDS = 0.1
 LEARNING = 0.2
 SHORTEST = 5e-5
 HELD = 1.0
-"""Seconds that a claimed task may wait here for a child; beyond, it goes back, perhaps to another worker."""
+"""Seconds that a claimed task waits here for a child; then it goes back, perhaps to another worker, if it would wait
+for so long again. What is only forecast sends nothing back: one job that a busy machine held up is no slow code."""
 
 
 class Feeder:
@@ -28,6 +29,8 @@ class Feeder:
         """How many jobs of each mode a child runs at a time."""
         self._means = dict.fromkeys(self.at_once, UNKNOWN_SECONDS)
         self._draining = False
+        self._waits: dict[int, float] = {}
+        """Since when the tasks that are left over have been waiting here."""
         self.times: ServiceTimes | None = None
 
     def learn(self, code: str, seconds: float) -> None:
@@ -129,15 +132,19 @@ class Feeder:
         slot.give([job])
         return [task for task in tasks if task is not alone]
 
-    def excess(self, tasks: Sequence[Claimed], slots: Sequence[Slot]) -> set[int]:
-        """Ids of the waiting tasks that would wait here for longer than HELD seconds, by what is known of their codes."""
+    def excess(self, tasks: Sequence[Claimed], slots: Sequence[Slot], now: float) -> set[int]:
+        """Ids of the left over tasks that go back: they have waited for HELD seconds, and by their codes would again.
+
+        Called with all that are left over, in each turn in which there are any.
+        """
         if self._draining or _one_runs_alone(slots):
             return {task.id for task in tasks if not _is_patient(task)}
+        self._waits = {task.id: self._waits.get(task.id, now) for task in tasks}
         room = HELD * max(1, sum(slot.usable for slot in slots))
         beyond = set()
         for task in tasks:
             room -= self._usual.get(task.task_code, 0.0)
-            if room < 0 and not _is_patient(task):
+            if room < 0 and now - self._waits[task.id] >= HELD and not _is_patient(task):
                 beyond.add(task.id)
         return beyond
 

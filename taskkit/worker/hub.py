@@ -160,7 +160,7 @@ class Hub:
         waiting = self.pool.take_all()
         left = self.feeder.place([task for task in waiting if self._is_known(task)], slots, now)
         if left:
-            excess = self.feeder.excess(left, slots)
+            excess = self.feeder.excess(left, slots, now)
             self.pool.put_first(task for task in left if task.id not in excess)
             for task in left:
                 if task.id in excess:

@@ -133,12 +133,24 @@ def test_rule_10_a_message_ahead_of_its_transaction_is_tried_again(stack: Stack,
     assert notes.read_text().split() == [str(last + 1), "1"]
 
 
-def test_sched_09_urgent_tasks_go_first_and_the_lowest_do_not_starve(stack: Stack, notes: Path) -> None:
+def test_sched_09_urgent_tasks_go_first_and_the_lowest_do_not_starve(
+    stack: Stack, notes: Path, tmp_path: Path
+) -> None:
     """At least one in twenty of what a busy worker takes has the lowest priority that waits."""
-    blockers = stack.home.enqueue_many("nap", [{"seconds": 0.7}] * 2)
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    blockers = stack.home.enqueue_many("meet", [{"folder": str(gate), "n": 3}] * 2)
     stack.home.wait_all(blockers, Status.RUNNING)
+    wait_until(lambda: len(list(gate.iterdir())) == 2)
     low = stack.home.enqueue_many("mark", [{"path": str(notes), "text": "low"}] * 5, priority=9)
     high = stack.home.enqueue_many("mark", [{"path": str(notes), "text": "high"}] * 95, priority=0)
+    wait_until(
+        lambda: (
+            {found[0] for found in stack.home.kit.center.read.statuses(low + high).values()}
+            == {Status.DISPATCHED}
+        )
+    )
+    (gate / "open").touch()
     stack.home.wait_all(low + high)
     order = [line.split()[2] for line in notes.read_text().splitlines()]
     assert order.count("high") == 95

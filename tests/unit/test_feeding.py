@@ -291,8 +291,32 @@ def test_more_than_a_second_of_known_work_does_not_wait_here(two: Parent) -> Non
     """After a flood of no-ops a worker may have claimed more than it can do soon."""
     two.knows("slow", 0.3)
     tasks = [*two.tasks("slow", 2, suspect=True), *two.tasks("new", 50), *two.tasks("slow", 10)]
-    excess = two.feeder.excess(tasks, two.slots)
-    assert excess == {task.id for task in tasks[-6:]}, "2 s for two children, without what is not known yet"
+    assert two.feeder.excess(tasks, two.slots, 100.0) == set(), "nothing has waited yet"
+    assert two.feeder.excess(tasks, two.slots, 100.9) == set()
+    assert two.feeder.excess(tasks, two.slots, 101.0) == {task.id for task in tasks[-6:]}, (
+        "2 s for two children, without what is not known yet"
+    )
+
+
+def test_what_one_job_that_took_long_makes_look_slow_does_not_go_back_at_once(two: Parent) -> None:
+    """On a busy machine a no-op may take a second; the next ones tell that it is none of a second."""
+    two.knows("noop", 0.0001)
+    two.feeder.learn("noop", 5.0)
+    tasks = two.tasks("noop", 100)
+    assert two.feeder.excess(tasks, two.slots, 100.0) == set()
+    for _ in range(40):
+        two.feeder.learn("noop", 0.0001)
+    assert two.feeder.excess(tasks[50:], two.slots, 101.5) == set()
+
+
+def test_a_task_that_was_placed_and_comes_again_begins_to_wait_anew(two: Parent) -> None:
+    two.knows("slow", 3.0)
+    (first, second) = two.tasks("slow", 2)
+    two.feeder.excess([first, second], two.slots, 100.0)
+    two.feeder.excess([second], two.slots, 100.5)
+    assert two.feeder.excess([second, first], two.slots, 101.2) == {second.id}, (
+        "2 s of room, and 3 s of work before it"
+    )
 
 
 def test_retiring_and_ending_children_get_nothing(two: Parent) -> None:
@@ -326,7 +350,7 @@ def test_rule_19_a_task_lost_twice_with_its_worker_waits_for_the_others_and_runs
     waiting = two.place(poison, *neighbours)
     assert waiting == [poison, *neighbours]
     assert two.room() == 0, "nothing more is taken meanwhile"
-    assert two.feeder.excess(waiting, two.slots) == {task.id for task in neighbours}, (
+    assert two.feeder.excess(waiting, two.slots, 0.0) == {task.id for task in neighbours}, (
         "others may run elsewhere"
     )
     two.end(two.slots[0])
@@ -351,7 +375,7 @@ def test_rule_19_a_worker_that_emptied_itself_for_a_task_goes_on_when_that_task_
     two.place(*two.tasks("new", 2))
     (poison,) = two.tasks("new", 1, suspect=False, lost_count=2)
     assert two.place(poison) == [poison]
-    assert two.feeder.excess([poison], two.slots) == set(), (
+    assert two.feeder.excess([poison], two.slots, 0.0) == set(), (
         "it waits here: elsewhere it would have to as well"
     )
     assert two.room() == 0

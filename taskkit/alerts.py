@@ -132,6 +132,8 @@ class Notice(Struct, frozen=True, kw_only=True):
     subject: str = ""
     """For what is no alert: a test message, a receiver that is misconfigured, the daily line. Then there are no items."""
     text: str = ""
+    mentions: bool = True
+    """Of what is no alert: whether people are called by it; the daily line calls nobody."""
 
     @property
     def severity(self) -> str:

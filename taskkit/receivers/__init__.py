@@ -1,1 +1,5 @@
-"""Doors to people: one file a kind of receiver; each turns a notice into calls, and replies into verdicts."""
+"""Receivers: a notice becomes what a chat robot, a webhook or a mail server takes, and its answer a verdict. No SQL."""
+
+from taskkit.receivers.protocol import Form, Payload, Receiver, Reply, Verdict, next_form
+
+__all__ = ["Form", "Payload", "Receiver", "Reply", "Verdict", "next_form"]

@@ -86,13 +86,15 @@ class Alert(Shows):
     since: datetime
     """The first breach."""
     breach_at: datetime
-    """The latest breach."""
+    """The latest look that found it over its lower mark."""
     firing_at: datetime | None = None
     told_at: datetime | None = None
     """When it was last put into the outbox as firing or repeated; None: nobody was told."""
     resolved_at: datetime | None = None
     flaps: int = 0
-    """How often it went under the mark and came back while it fired."""
+    """How often it went under its limit and came back while it fired."""
+    under_at: datetime | None = None
+    """Since when it has been under its limit while it fires; None: it is over it."""
     inhibited_by: str | None = None
     """The rule whose alert explains this one, and which nobody is told of therefore."""
     silence_id: int | None = None

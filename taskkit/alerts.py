@@ -146,7 +146,7 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Posting:
     """An item for a receiver's outbox: it waits for others of its group before it goes."""
 
     receiver: str
@@ -167,7 +167,7 @@ class Change:
 
     before: Alert | None
     after: Alert | None
-    letters: tuple[Letter, ...] = ()
+    postings: tuple[Posting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

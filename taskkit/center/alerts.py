@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy.engine import Connection, Row
 
-from taskkit.alerts import Alert, AlertState, Change, Letter, Said, Silence
+from taskkit.alerts import Alert, AlertState, Change, Posting, Said, Silence
 from taskkit.center.database import Database
 from taskkit.center.outbox import OutboxDesk
 from taskkit.center.statements import alerts as sql
@@ -76,8 +76,8 @@ class AlertBook:
             return 0
         alert_id = self._insert(connection, after) if before is None else self._set(connection, before, after)
         if alert_id:
-            for letter in change.letters:
-                self.outbox.desk.put(connection, _of(letter, alert_id))
+            for posting in change.postings:
+                self.outbox.desk.put(connection, _of(posting, alert_id))
         return alert_id
 
     def _insert(self, connection: Connection, alert: Alert) -> int:
@@ -201,8 +201,8 @@ class AlertBook:
         ]
 
 
-def _of(letter: Letter, alert_id: int) -> Letter:
+def _of(posting: Posting, alert_id: int) -> Posting:
     """A new alert gets its number when it is written."""
-    if letter.item.alert_id == alert_id:
-        return letter
-    return replace(letter, item=msgspec.structs.replace(letter.item, alert_id=alert_id))
+    if posting.item.alert_id == alert_id:
+        return posting
+    return replace(posting, item=msgspec.structs.replace(posting.item, alert_id=alert_id))

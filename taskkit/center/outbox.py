@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from taskkit.alerts import Letter, Notice
+from taskkit.alerts import Notice, Posting
 from taskkit.center.database import Database
 from taskkit.center.posting import PostDesk, notice_of
 from taskkit.center.statements import outbox as sql
@@ -73,13 +73,13 @@ class OutboxDesk:
         self.database = database
         self.desk = PostDesk(database)
 
-    def post(self, letters: Iterable[Letter]) -> None:
+    def post(self, postings: Iterable[Posting]) -> None:
         """Put items into the outbox in a transaction of their own."""
-        found = tuple(letters)
+        found = tuple(postings)
 
         def work(connection: Connection) -> None:
-            for letter in found:
-                self.desk.put(connection, letter)
+            for posting in found:
+                self.desk.put(connection, posting)
 
         self.database.write(work)
 
@@ -90,27 +90,19 @@ class OutboxDesk:
     def known(self, events: Iterable[tuple[int, str]], receiver: str) -> set[tuple[int, str]]:
         """Which of these events of alerts a receiver has a notice of already."""
         ids = sorted({alert_id for alert_id, _ in events}) or [0]
-        rows = self.database.read(
-            lambda c: self._run(c, sql.KNOWN, {"ids": ids, "receiver": receiver}).all()
-        )
+        rows = self.database.read(lambda c: self._run(c, sql.KNOWN, {"ids": ids, "receiver": receiver}).all())
         return {(int(row.alert_id), row.event) for row in rows}
 
     def waiting(self, receivers: Sequence[str]) -> list[Waiting]:
-        """What waits for these receivers, the oldest first, at most 500."""
+        """What waits for these receivers, the oldest first, at most 500; also what a dead process had taken."""
         rows = self.database.read(
-            lambda c: self._run(c, sql.WAITING, {"names": list(receivers) or [""]}).all()
+            lambda c: self._run(c, sql.WAITING, {"names": list(receivers) or [""], "stale_s": STALE_S}).all()
         )
         return [Waiting(int(r.id), notice_of(r.body), int(r.attempts), bool(r.due)) for r in rows]
 
     def standing(self, robot: Robot) -> Standing:
-        """What a robot may take now; notices that a dead process had taken wait again."""
-
-        def work(connection: Connection) -> Standing:
-            names = {"names": list(robot.receivers) or [""], "stale_s": STALE_S}
-            self._run(connection, sql.STALE, names)
-            return self._standing(connection, robot)
-
-        return self.database.write(work)
+        """What a robot may take now."""
+        return self.database.write(lambda c: self._standing(c, robot))
 
     def take(self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str) -> Taken | None:
         """Take these waiting notices as one, with places for its calls; None when somebody else was faster or there is no room.
@@ -126,7 +118,9 @@ class OutboxDesk:
             if self._run(connection, sql.UNDER_WAY, names).first() is not None:
                 return None
             notice_id = self._chosen(connection, chosen, merged)
-            if not self._run(connection, sql.CLAIM, {"id": notice_id, "holder": holder}).rowcount:
+            if not self._run(
+                connection, sql.CLAIM, {"id": notice_id, "holder": holder, "stale_s": STALE_S}
+            ).rowcount:
                 return None
             calls = [
                 self._call(connection, notice_id, merged.receiver, robot.robot) for _ in range(robot.calls)

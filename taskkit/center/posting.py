@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy.engine import Connection
 
-from taskkit.alerts import Event, Item, Letter, Notice
+from taskkit.alerts import Event, Item, Notice, Posting
 from taskkit.center.database import Database
 from taskkit.center.statements import outbox as sql
 
@@ -20,40 +20,40 @@ class PostDesk:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def put(self, connection: Connection, letter: Letter) -> None:
+    def put(self, connection: Connection, posting: Posting) -> None:
         """Put one item into the outbox, within a transaction: into a notice that still gathers, or into a new one.
 
         What is over before anybody was told is not told; what waits longer for another reason tells how it ended.
         """
-        if letter.item.event is not Event.FIRING and self._amended(connection, letter):
+        if posting.item.event is not Event.FIRING and self._amended(connection, posting):
             return
-        values = {"receiver": letter.receiver, "group_key": letter.group}
-        gathering = self._run(connection, sql.GATHERING, values).first() if letter.wait_s else None
+        values = {"receiver": posting.receiver, "group_key": posting.group}
+        gathering = self._run(connection, sql.GATHERING, values).first() if posting.wait_s else None
         if gathering is not None:
             notice = notice_of(gathering.body)
-            self._change(connection, int(gathering.id), (*notice.items, letter.item), notice)
-            self._note(connection, int(gathering.id), letter.item)
+            self._change(connection, int(gathering.id), (*notice.items, posting.item), notice)
+            self._note(connection, int(gathering.id), posting.item)
             return
-        notice = Notice(uuid=new_uuid(), receiver=letter.receiver, items=(letter.item,))
+        notice = Notice(uuid=new_uuid(), receiver=posting.receiver, items=(posting.item,))
         self.new(
             connection,
             notice,
-            group=letter.group,
-            wait_s=self._wait(connection, letter),
-            severity=letter.item.severity,
+            group=posting.group,
+            wait_s=self._wait(connection, posting),
+            severity=posting.item.severity,
         )
 
-    def _wait(self, connection: Connection, letter: Letter) -> float:
-        if not letter.interval_s:
-            return letter.wait_s
-        values = {"receiver": letter.receiver, "group_key": letter.group}
+    def _wait(self, connection: Connection, posting: Posting) -> float:
+        if not posting.interval_s:
+            return posting.wait_s
+        values = {"receiver": posting.receiver, "group_key": posting.group}
         age = self._run(connection, sql.LAST_OF_GROUP, values).scalar()
-        return letter.wait_s if age is None else max(letter.wait_s, letter.interval_s - float(age))
+        return posting.wait_s if age is None else max(posting.wait_s, posting.interval_s - float(age))
 
-    def _amended(self, connection: Connection, letter: Letter) -> bool:
+    def _amended(self, connection: Connection, posting: Posting) -> bool:
         """Whether an untold notice about this alert took the news in; then there is nothing more to tell."""
-        item = letter.item
-        values = {"alert_id": item.alert_id, "receiver": letter.receiver}
+        item = posting.item
+        values = {"alert_id": item.alert_id, "receiver": posting.receiver}
         untold = self._run(connection, sql.UNTOLD, values).all()
         for row in untold:
             notice = notice_of(row.body)

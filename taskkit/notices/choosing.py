@@ -34,18 +34,15 @@ def choose(waiting: Sequence[Waiting], standing: Standing, robot: Robot) -> Choi
     if not due:
         return Choice()
     same = [one for one in due if one.notice.receiver == due[0].notice.receiver]
-    if standing.free is None:
-        return _one(same)
-    whole = standing.free // robot.calls
+    whole = len(same) + SINGLES_LEAVE if standing.free is None else standing.free // robot.calls
     if whole <= 0:
-        age = standing.oldest_s or 0.0
-        return Choice(wait_s=max(0.5, robot.span_s - age))
-    paused = standing.reason is not None
-    if not paused and len(same) <= whole - SINGLES_LEAVE:
+        return Choice(wait_s=max(0.5, robot.span_s - (standing.oldest_s or 0.0)))
+    if standing.reason is not None:
+        return _digest(same)
+    if len(same) <= whole - SINGLES_LEAVE:
         return _one(same)
-    if not paused and standing.newest_s is not None and standing.newest_s < _spacing(robot):
-        return Choice(wait_s=_spacing(robot) - standing.newest_s)
-    return _digest(same)
+    age = robot.span_s if standing.newest_s is None else standing.newest_s
+    return Choice(wait_s=_spacing(robot) - age) if age < _spacing(robot) else _digest(same)
 
 
 def _spacing(robot: Robot) -> float:

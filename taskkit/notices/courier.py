@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from taskkit.alerts import Letter, Notice
+from taskkit.alerts import Notice, Posting
 from taskkit.center.outbox import Robot, Standing, Taken, Waiting, month_of
 from taskkit.clock import monotonic, utc_now
 from taskkit.notices.choosing import choose
@@ -31,24 +31,18 @@ CALLS = 3
 class Outbox(Protocol):
     """Where notices wait: SQL, or memory while SQL is away."""
 
-    def post(self, letters: Sequence[Letter]) -> None: ...
+    def post(self, postings: Sequence[Posting]) -> None: ...
     def post_notice(self, notice: Notice, severity: str = "warning") -> None: ...
     def waiting(self, receivers: Sequence[str]) -> list[Waiting]: ...
     def standing(self, robot: Robot) -> Standing: ...
-    def take(
-        self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str
-    ) -> Taken | None: ...
+    def take(self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str) -> Taken | None: ...
     def called(
         self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float
     ) -> None: ...
-    def sent(
-        self, taken: Taken, robot: Robot, made: int, code: str, reply: str, month: str
-    ) -> None: ...
+    def sent(self, taken: Taken, robot: Robot, made: int, code: str, reply: str, month: str) -> None: ...
     def again(self, taken: Taken, wait_s: float, code: str, reply: str) -> None: ...
     def refused(self, taken: Taken, code: str, reply: str) -> None: ...
-    def pause(
-        self, robot: Robot, pause_s: float, reason: str, *, misconfigured: bool = False
-    ) -> None: ...
+    def pause(self, robot: Robot, pause_s: float, reason: str, *, misconfigured: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +117,7 @@ class Courier:
         else:
             self._failed(receiver, taken, reply)
 
-    def _call_main(
-        self, receiver: Receiver, taken: Taken, calls: list[int]
-    ) -> tuple[Form, Reply, int]:
+    def _call_main(self, receiver: Receiver, taken: Taken, calls: list[int]) -> tuple[Form, Reply, int]:
         """The message itself, in other forms as its answers demand while there are calls for it."""
         form, made, resigned = USUAL, 0, False
         while True:
@@ -213,9 +205,7 @@ class Courier:
             self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}"))
 
 
-def couriers(
-    outbox: Outbox, receivers: Sequence[Receiver], holder: str, **options: object
-) -> list[Courier]:
+def couriers(outbox: Outbox, receivers: Sequence[Receiver], holder: str, **options: object) -> list[Courier]:
     """One courier for each robot."""
     robots: dict[str, list[Receiver]] = {}
     for one in receivers:

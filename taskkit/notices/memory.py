@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from taskkit.alerts import Event, Letter, Notice
+from taskkit.alerts import Event, Notice, Posting
 from taskkit.center.outbox import Robot, Standing, Taken, Waiting
 from taskkit.center.posting import new_uuid
 from taskkit.clock import monotonic
@@ -35,13 +35,13 @@ class MemoryOutbox:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def post(self, letters: Sequence[Letter]) -> None:
+    def post(self, postings: Sequence[Posting]) -> None:
         """Put items into the outbox; what is over before it was told is told as over."""
         with self._lock:
-            for letter in letters:
-                if letter.item.event is Event.FIRING or not self._amended(letter):
-                    notice = Notice(uuid=new_uuid(), receiver=letter.receiver, items=(letter.item,))
-                    self._add(notice, letter.wait_s)
+            for posting in postings:
+                if posting.item.event is Event.FIRING or not self._amended(posting):
+                    notice = Notice(uuid=new_uuid(), receiver=posting.receiver, items=(posting.item,))
+                    self._add(notice, posting.wait_s)
 
     def post_notice(self, notice: Notice, severity: str = "warning") -> None:
         """Put a whole notice into the outbox, unless one with its key waits there."""
@@ -49,14 +49,14 @@ class MemoryOutbox:
             if all(kept.waiting.notice.uuid != notice.uuid for kept in self._kept.values()):
                 self._add(notice, 0.0)
 
-    def withdraw(self, rule: str, name: str) -> list[Letter]:
+    def withdraw(self, rule: str, name: str) -> list[Posting]:
         """Take back what was not told yet of an alert."""
         found = []
         with self._lock:
             for number, kept in list(self._kept.items()):
                 notice = kept.waiting.notice
                 if not kept.under_way and any((i.rule, i.object) == (rule, name) for i in notice.items):
-                    found += [Letter(notice.receiver, item) for item in notice.items]
+                    found += [Posting(notice.receiver, item) for item in notice.items]
                     del self._kept[number]
         return found
 
@@ -81,9 +81,7 @@ class MemoryOutbox:
             free = None if robot.budget is None else robot.budget - len(calls)
             newest = now - calls[-1] if calls else None
             oldest = now - calls[0] if calls else None
-            return Standing(
-                free, max(0.0, until - now), misconfigured, reason or None, newest, oldest
-            )
+            return Standing(free, max(0.0, until - now), misconfigured, reason or None, newest, oldest)
 
     def take(self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str) -> Taken | None:
         """Take these as one."""
@@ -103,9 +101,7 @@ class MemoryOutbox:
         with self._lock:
             self._calls.setdefault(robot, deque()).append(self.clock())
 
-    def called(
-        self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float
-    ) -> None:
+    def called(self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float) -> None:
         """Nothing is kept of it."""
 
     def sent(self, taken: Taken, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
@@ -127,23 +123,21 @@ class MemoryOutbox:
         with self._lock:
             self._kept.pop(taken.id, None)
 
-    def pause(
-        self, robot: Robot, pause_s: float, reason: str, *, misconfigured: bool = False
-    ) -> None:
+    def pause(self, robot: Robot, pause_s: float, reason: str, *, misconfigured: bool = False) -> None:
         """Call this robot for so long no more."""
         with self._lock:
             self._paused[robot.robot] = (self.clock() + pause_s, reason, misconfigured)
 
-    def _amended(self, letter: Letter) -> bool:
+    def _amended(self, posting: Posting) -> bool:
         for kept in self._kept.values():
             notice = kept.waiting.notice
             same = any(
-                (item.rule, item.object) == (letter.item.rule, letter.item.object) for item in notice.items
+                (item.rule, item.object) == (posting.item.rule, posting.item.object) for item in notice.items
             )
-            if same and notice.receiver == letter.receiver and not kept.under_way:
+            if same and notice.receiver == posting.receiver and not kept.under_way:
                 from msgspec.structs import replace as changed
 
-                kept.waiting = replace(kept.waiting, notice=changed(notice, items=(letter.item,)))
+                kept.waiting = replace(kept.waiting, notice=changed(notice, items=(posting.item,)))
                 return True
         return False
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from taskkit.alerts import Letter, Notice
+from taskkit.alerts import Notice, Posting
 from taskkit.center.outbox import OutboxDesk
 from taskkit.clock import utc_now
 from taskkit.errors import StoreError
@@ -16,12 +16,15 @@ from taskkit.receivers.protocol import Receiver
 
 log = logging.getLogger("taskkit.notices")
 WORDS = {
-    ("en", True): ("receiver {name} does not take messages", "The answer was: {reason}. What it should have told comes here."),
+    ("en", True): (
+        "receiver {name} does not take messages",
+        "The answer was: {reason}. What it should have told comes here.",
+    ),
     ("zh", True): ("接收器 {name} 收不到消息", "返回: {reason}。它本该收到的告警改发到这里。"),
     ("en", False): ("receiver {name} will soon take no more messages", "{reason}."),
     ("zh", False): ("接收器 {name} 的消息额度即将用完", "{reason}。"),
 }
-"""By language, and whether it takes none now.""" 
+"""By language, and whether it takes none now."""
 
 
 class Troubleshooter:
@@ -52,7 +55,9 @@ class Troubleshooter:
             log.warning("what receiver %s cannot take waits: %s", trouble.receiver.name, error)
 
     def _other(self, receiver: Receiver) -> Receiver | None:
-        stopped = {robot for robot, row in self.outbox.robots().items() if row["misconfigured"] or row["pause_s"]}
+        stopped = {
+            robot for robot, row in self.outbox.robots().items() if row["misconfigured"] or row["pause_s"]
+        }
         others = (
             one
             for one in self.receivers
@@ -73,10 +78,8 @@ class Troubleshooter:
         )
 
     def _pass_on(self, trouble: Trouble, other: Receiver) -> None:
-        letters = [Letter(other.name, item) for notice in trouble.notices for item in notice.items]
-        known = self.outbox.known(
-            [(one.item.alert_id, one.item.event.value) for one in letters], other.name
-        )
-        new = [one for one in letters if (one.item.alert_id, one.item.event.value) not in known]
+        postings = [Posting(other.name, item) for notice in trouble.notices for item in notice.items]
+        known = self.outbox.known([(one.item.alert_id, one.item.event.value) for one in postings], other.name)
+        new = [one for one in postings if (one.item.alert_id, one.item.event.value) not in known]
         if new:
             self.outbox.post(new)

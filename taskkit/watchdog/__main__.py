@@ -44,7 +44,12 @@ def run(config: Path | None, home: Path | None) -> int:
         center = open_center(settings, pool_size=2, overflow=2, upgrade=True)
     except TaskkitError as error:
         return exit_with(error)
-    options = [part for name, value in (("--config", config), ("--home", home)) if value for part in (name, str(value))]
+    options = [
+        part
+        for name, value in (("--config", config), ("--home", home))
+        if value
+        for part in (name, str(value))
+    ]
     process = WatchdogProcess(settings, center, stop, policy, options=tuple(options))
     signal.signal(signal.SIGHUP, process.ask_to_reload)
     try:

@@ -10,7 +10,7 @@ from taskkit.alerts import Alert, AlertState, Change, Event, Reading
 from taskkit.center import TaskCenter
 from taskkit.errors import StoreError
 from taskkit.notices import MemoryOutbox
-from taskkit.watchdog.posting import Post
+from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
 from taskkit.watchdog.step import step
 
@@ -42,13 +42,13 @@ class SqlAway:
             after = turn.after
             if after is None:
                 continue
-            if turn.event is Event.FIRING and not self._may_tell():
-                after, letters = before or after, ()
-            else:
-                letters = post.letters(after, turn.event, rule, now)
+            event = turn.event
+            if event is Event.FIRING and not self._may_tell():
+                after, event = before or after, None
+            postings = post.postings(after, event, rule, now)
             if before is None:
                 log.error("SQL is away: %s", error)
-            self._outbox.post(letters)
+            self._outbox.post(postings)
             self._alerts[reading.object] = after
 
     def back(self, center: TaskCenter, rule: Rule, post: Post) -> None:
@@ -61,4 +61,3 @@ class SqlAway:
                 untold = self._outbox.withdraw(alert.rule, alert.object)
                 center.alerts.record([Change(None, alert, tuple(untold))])
             del self._alerts[name]
-

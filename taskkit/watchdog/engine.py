@@ -9,8 +9,18 @@ from datetime import datetime
 
 from taskkit.alerts import Alert, AlertState, Change, Event, Reading
 from taskkit.center import TaskCenter
-from taskkit.watchdog.posting import Post
-from taskkit.watchdog.rounds import CheckState, about_check, fares, inhibitor, retired, silenced, soundness, turns
+from taskkit.watchdog.post import Post
+from taskkit.watchdog.rounds import (
+    CheckState,
+    Soundness,
+    about_check,
+    fares,
+    inhibitor,
+    retired,
+    silenced,
+    soundness,
+    turns,
+)
 from taskkit.watchdog.signals import Rule
 from taskkit.watchdog.step import CHECK, Turn, step
 from taskkit.watchdog.words import about_check_said
@@ -63,15 +73,17 @@ class Engine:
         now = self.center.now()
         known = {rule.id for rule in rules if rule.enabled}
         gone = [alert for alert in self.center.alerts.open() if alert.rule not in known]
-        self.center.alerts.record([Change(turn.before, turn.after) for turn in (retired(a, now) for a in gone)])
+        self.center.alerts.record(
+            [Change(turn.before, turn.after) for turn in (retired(a, now) for a in gone)]
+        )
 
     def _fares(self, rule: Rule, outcome: Outcome, now: datetime) -> CheckState:
         row = self.center.watchdogs.rules().get(rule.id)
         before = None
         if row is not None:
-            state = row["state"] if row["state"] in ("failed", "no_data") else "ok"
-            before = CheckState(state, row["since"], row["error"] or "")
-        state = "failed" if outcome.error is not None else soundness(outcome.readings)
+            fared: Soundness = row["state"] if row["state"] in ("failed", "no_data") else "ok"
+            before = CheckState(fared, row["since"], row["error"] or "")
+        state: Soundness = "failed" if outcome.error is not None else soundness(outcome.readings)
         after = fares(before, state, now, outcome.error or "")
         breach = any(reading.level == "breach" for reading in outcome.readings)
         told = "breach" if state == "ok" and breach else state
@@ -81,15 +93,15 @@ class Engine:
     def _write(self, rule: Rule, found: Sequence[Turn], now: datetime) -> Moved:
         fired = []
         for turn in found:
-            letters = () if turn.after is None else self.post.letters(turn.after, turn.event, rule, now)
-            alert_id = self.center.alerts.record([Change(turn.before, turn.after, letters)])[0]
-            _tell(turn, alert_id, len(letters))
+            postings = () if turn.after is None else self.post.postings(turn.after, turn.event, rule, now)
+            alert_id = self.center.alerts.record([Change(turn.before, turn.after, postings)])[0]
+            _tell(turn, alert_id, len(postings))
             if turn.after is not None and turn.event is Event.FIRING and alert_id:
                 fired.append(replace(turn.after, id=alert_id))
         return Moved(tuple(found), tuple(fired))
 
 
-def _tell(turn: Turn, alert_id: int, letters: int) -> None:
+def _tell(turn: Turn, alert_id: int, postings: int) -> None:
     """Say in the log what began and what ended: also where there is no receiver."""
     alert = turn.after
     if alert is None or not alert_id or turn.event not in (Event.FIRING, Event.REPEAT, Event.RESOLVED):
@@ -103,6 +115,11 @@ def _tell(turn: Turn, alert_id: int, letters: int) -> None:
         alert.rule,
         f" {alert.object}" if alert.object else "",
         said.title if said else alert.cause,
-        extra={"alert_id": alert_id, "rule": alert.rule, "object": alert.object, "severity": alert.severity, "receivers": letters},
+        extra={
+            "alert_id": alert_id,
+            "rule": alert.rule,
+            "object": alert.object,
+            "severity": alert.severity,
+            "receivers": postings,
+        },
     )
-

@@ -19,7 +19,7 @@ from taskkit.center import TaskCenter
 from taskkit.errors import StoreError
 from taskkit.settings import Settings
 from taskkit.settings.home import make_home
-from taskkit.watchdog.posting import Post
+from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
 
 log = logging.getLogger("taskkit.watchdog")
@@ -89,7 +89,9 @@ class Evidence:
             log.warning("the notebook of alert %s had not ended after %g s", alert.id, limit + PATIENCE_S)
             return None
         if self._process.returncode:
-            log.warning("the notebook of alert %s failed: %s", alert.id, said.decode(errors="replace").strip()[-500:])
+            log.warning(
+                "the notebook of alert %s failed: %s", alert.id, said.decode(errors="replace").strip()[-500:]
+            )
             return None
         return path
 
@@ -99,8 +101,8 @@ class Evidence:
             try:
                 path = self.page(alert, rule)
                 if path is not None:
-                    letters = post.letters(alert, Event.EVIDENCE, rule, self.center.now(), file=str(path))
-                    self.center.outbox.post(letters)
+                    postings = post.postings(alert, Event.EVIDENCE, rule, self.center.now(), file=str(path))
+                    self.center.outbox.post(postings)
             except (OSError, StoreError) as error:
                 log.warning("the notebook of alert %s is not sent: %s", alert.id, error)
 

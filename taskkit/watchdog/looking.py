@@ -27,13 +27,13 @@ class Looker:
         """What the check of a rule comes to, after its limit at the latest."""
         before = self._hung.get(rule.id)
         if before is not None and before.is_alive():
-            return Outcome(error=f"the check before has not ended yet; it may take {rule.limit:g} s", took_ms=0.0)
+            return Outcome(
+                error=f"the check before has not ended yet; it may take {rule.limit:g} s", took_ms=0.0
+            )
         self._hung.pop(rule.id, None)
         found: list[Outcome] = []
         began = monotonic()
-        thread = threading.Thread(
-            target=self._run, args=(rule, found), name=f"check {rule.id}", daemon=True
-        )
+        thread = threading.Thread(target=self._run, args=(rule, found), name=f"check {rule.id}", daemon=True)
         thread.start()
         thread.join(float(rule.limit))
         if found:

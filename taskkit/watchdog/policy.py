@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from taskkit.errors import SettingsError
 from taskkit.hints import suggest
-from taskkit.receivers.config import load_receivers
+from taskkit.receivers.config import FILE, load
 from taskkit.receivers.protocol import Receiver
 from taskkit.settings import Settings
 from taskkit.settings.alerting import alerting_folder
@@ -33,7 +33,7 @@ def load_policy(settings: Settings, environment: Mapping[str, str] | None = None
     """The policy of these settings; raises SettingsError for what is wrong in either file."""
     folder = alerting_folder(settings)
     rules = load_rules(folder)
-    receivers = load_receivers(folder, os.environ if environment is None else environment)
+    receivers = load_receivers(settings, environment)
     names = [one.name for one in receivers]
     for rule in rules:
         for name in rule.receivers:
@@ -42,3 +42,12 @@ def load_policy(settings: Settings, environment: Mapping[str, str] | None = None
                     f"rule {rule.id}: there is no receiver {name!r}{suggest(name, names)} in receivers.toml"
                 )
     return Policy(rules, receivers)
+
+
+def load_receivers(settings: Settings, environment: Mapping[str, str] | None = None) -> tuple[Receiver, ...]:
+    """The receivers alone; none where there is no receivers.toml."""
+    folder = alerting_folder(settings)
+    path = None if folder is None else folder / FILE
+    if path is None or not path.exists():
+        return ()
+    return tuple(load(path, os.environ if environment is None else environment).values())

@@ -27,7 +27,7 @@ from taskkit.watchdog.engine import Engine, Outcome
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
 from taskkit.watchdog.policy import Policy, load_policy
-from taskkit.watchdog.posting import Post
+from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
 from taskkit.watchdog.words import daily_line
 
@@ -93,7 +93,8 @@ class WatchdogProcess:
             "watchdog %s is up: %s rules, receivers: %s",
             self.id,
             len(self.policy.enabled),
-            ", ".join(one.name for one in self.policy.receivers) or "none, alerts stand in the log and in SQL only",
+            ", ".join(one.name for one in self.policy.receivers)
+            or "none, alerts stand in the log and in SQL only",
         )
         self._arrange()
         self.jobs.start()
@@ -194,7 +195,13 @@ class WatchdogProcess:
             language = one.options.language or self.settings.watchdog.language
             subject, text = daily_line(self.center, language)
             self.center.outbox.post_notice(
-                Notice(uuid=f"d{today}{one.robot}"[:32], receiver=one.name, subject=subject, text=text, mentions=False)
+                Notice(
+                    uuid=f"d{today}{one.robot}"[:32],
+                    receiver=one.name,
+                    subject=subject,
+                    text=text,
+                    mentions=False,
+                )
             )
 
     def _readings(self, rule: Rule) -> list[Reading]:
@@ -223,12 +230,19 @@ class WatchdogProcess:
         if at is not None:
             hour, minute = at.split(":")
             self.jobs.add_job(
-                self.daily, "cron", hour=int(hour), minute=int(minute), timezone=self.settings.timezone, id="daily"
+                self.daily,
+                "cron",
+                hour=int(hour),
+                minute=int(minute),
+                timezone=self.settings.timezone,
+                id="daily",
             )
         if self.settings.watchdog.evidence_days:
             self._job("evidence", self.evidence.tidy, 3600.0, 60.0)
 
-    def _job(self, name: str, act: Callable[..., object], every: float, wait: float, *arguments: object) -> None:
+    def _job(
+        self, name: str, act: Callable[..., object], every: float, wait: float, *arguments: object
+    ) -> None:
         first = datetime.now(UTC) + timedelta(seconds=wait)
         self.jobs.add_job(act, "interval", args=arguments, seconds=every, next_run_time=first, id=name)
 
@@ -254,7 +268,11 @@ class WatchdogProcess:
             Engine(self.center, self._post()).retire(self.policy.rules)
         except StoreError as error:
             log.warning("alerts of rules that are gone stay open: %s", error)
-        log.info("rules and receivers were read anew: %s rules, %s receivers", len(self.policy.enabled), len(self.policy.receivers))
+        log.info(
+            "rules and receivers were read anew: %s rules, %s receivers",
+            len(self.policy.enabled),
+            len(self.policy.receivers),
+        )
 
     def _leave(self) -> None:
         self.jobs.shutdown(wait=False)
@@ -281,4 +299,3 @@ class WatchdogProcess:
                     continue
             except StoreError as error:
                 log.warning("what waits for %s stays in the outbox: %s", ", ".join(courier.receivers), error)
-

@@ -29,25 +29,23 @@ FROM task_notice_alert a JOIN task_notice n ON n.id = a.notice_id
 WHERE a.alert_id = :alert_id AND n.receiver = :receiver AND n.state = 'waiting' ORDER BY n.id {for_update}
 """
 LAST_OF_GROUP = """
-SELECT {age(MAX(sent_at))} AS age_s FROM task_notice WHERE receiver = :receiver AND group_key = :group_key AND state = 'sent'
+SELECT MIN({age(sent_at)}) AS age_s FROM task_notice WHERE receiver = :receiver AND group_key = :group_key AND state = 'sent'
 """
 NOTICE_BODY = "UPDATE task_notice SET body = :body, severity = :severity WHERE id = :id"
 NOTICE_DROP = "UPDATE task_notice SET state = :state, merged_into = :into WHERE id = :id"
 
 WAITING = """
 SELECT id, uuid, receiver, severity, body, attempts, due_at, CASE WHEN due_at <= {now} THEN 1 ELSE 0 END AS due
-FROM task_notice WHERE state = 'waiting' AND receiver IN :names ORDER BY id LIMIT 500
+FROM task_notice
+WHERE (state = 'waiting' OR (state = 'sending' AND claimed_at <= {after(-:stale_s)})) AND receiver IN :names
+ORDER BY id LIMIT 500
 """
 UNDER_WAY = """
 SELECT id FROM task_notice WHERE state = 'sending' AND receiver IN :names AND claimed_at > {after(-:stale_s)} LIMIT 1
 """
-STALE = """
-UPDATE task_notice SET state = 'waiting', claimed_by = NULL, claimed_at = NULL
-WHERE state = 'sending' AND receiver IN :names AND claimed_at <= {after(-:stale_s)}
-"""
 CLAIM = """
 UPDATE task_notice SET state = 'sending', claimed_by = :holder, claimed_at = {now}, attempts = attempts + 1
-WHERE id = :id AND state = 'waiting'
+WHERE id = :id AND (state = 'waiting' OR (state = 'sending' AND claimed_at <= {after(-:stale_s)}))
 """
 SENT = """
 UPDATE task_notice SET state = 'sent', sent_at = {now}, code = :code, reply = :reply WHERE id = :id AND state IN ('sending', 'waiting')
@@ -57,7 +55,7 @@ UPDATE task_notice SET state = 'waiting', claimed_by = NULL, claimed_at = NULL, 
 WHERE id = :id AND state = 'sending'
 """
 REFUSED = "UPDATE task_notice SET state = 'refused', code = :code, reply = :reply WHERE id = :id AND state IN ('sending', 'waiting')"
-COUNT_WAITING = "SELECT receiver, COUNT(*) AS notices, {age(MIN(created_at))} AS oldest_s FROM task_notice WHERE state IN ('waiting', 'sending') GROUP BY receiver"
+COUNT_WAITING = "SELECT receiver, COUNT(*) AS notices, MAX({age(created_at)}) AS oldest_s FROM task_notice WHERE state IN ('waiting', 'sending') GROUP BY receiver"
 
 ROBOT_IN = "{insert_ignore} INTO task_robot (robot) VALUES (:robot)"
 ROBOT = """
@@ -76,7 +74,7 @@ ROBOTS = "SELECT robot, paused_until, {age(paused_until)} AS paused_age_s, reaso
 
 # A call counts from its end on: the other side may have counted it as late as that.
 RECENT_CALLS = """
-SELECT COUNT(*) AS calls, {age(MIN(at))} AS oldest_s, {age(MAX(at))} AS newest_s
+SELECT COUNT(*) AS calls, MAX({age(at)}) AS oldest_s, MIN({age(at)}) AS newest_s
 FROM task_delivery WHERE robot = :robot AND at > {after(-:span_s)}
 """
 CALL_IN = """

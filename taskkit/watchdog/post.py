@@ -1,11 +1,11 @@
-"""From the step of an alert to the letters that tell it: whom, in which group, with which runbook and link. Pure."""
+"""From the step of an alert to the postings that tell it: whom, in which group, with which runbook and link. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from taskkit.alerts import Alert, Event, Item, Letter
+from taskkit.alerts import Alert, Event, Item, Posting
 from taskkit.receivers.protocol import Receiver
 from taskkit.watchdog.signals import Rule
 
@@ -16,14 +16,16 @@ class Post:
     def __init__(self, receivers: Sequence[Receiver], console_url: str | None = None) -> None:
         self.receivers, self.console_url = receivers, console_url
 
-    def letters(self, alert: Alert, event: Event | None, rule: Rule, now: datetime, *, file: str = "") -> tuple[Letter, ...]:
+    def postings(
+        self, alert: Alert, event: Event | None, rule: Rule, now: datetime, *, file: str = ""
+    ) -> tuple[Posting, ...]:
         """One for each receiver that the rule names and that takes this severity."""
         if event is None:
             return ()
         item = self.item(alert, event, rule, now, file)
         wait = float(rule.group_wait) if event is not Event.EVIDENCE else 0.0
         return tuple(
-            Letter(one.name, item, f"{rule.group}:{_direction(event)}", wait)
+            Posting(one.name, item, f"{rule.group}:{_direction(event)}", wait)
             for one in self.receivers
             if (not rule.receivers or one.name in rule.receivers) and one.options.takes(item)
         )

@@ -1,0 +1,395 @@
+"""The couriers: budgets, pauses, digests, retries, and what goes elsewhere when a receiver does not work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskkit.alerts import Alert, AlertState, Change, Event, Item, Notice, Posting, Said
+from taskkit.center import TaskCenter
+from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
+from taskkit.receivers.protocol import USUAL, CallPayload, Form, Options, Reply, Verdict
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SENT = Reply(Verdict.SENT, "0")
+CAP, SPAN_S = 18, 60
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def seconds(self) -> float:
+        return (self.now - START).total_seconds()
+
+    def move(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class Robot:
+    """A receiver that remembers what it was asked to send and answers by a script."""
+
+    kind = "fake"
+
+    def __init__(
+        self,
+        clock: Clock,
+        name: str = "ops",
+        *,
+        budget: int | None = CAP,
+        month: int | None = None,
+        robot: str = "",
+        **options: Any,
+    ) -> None:
+        self.clock, self.name, self.budget, self.month = clock, name, budget, month
+        self.options = Options(name=name, **options)
+        self.robot = robot or f"robot-of-{name}"
+        self.calls: list[tuple[datetime, Notice, Form, str]] = []
+        self.answers: list[Reply | Callable[[], Reply]] = []
+        self.taken: dict[str, Notice] = {}
+        self._made: Notice | None = None
+        self._form = Form()
+
+    def payloads(
+        self, notice: Notice, form: Form = USUAL, *, language: str, zone: Any
+    ) -> Sequence[CallPayload]:
+        self._made, self._form = notice, form
+        found = [CallPayload(body=b"x" * 2000, kind="markdown")]
+        return [*found, CallPayload(body=b"@", kind="mention")] if self.options.mentions.everyone else found
+
+    def send(self, payload: CallPayload, *, uuid: str, now: datetime) -> Reply:
+        assert self._made is not None
+        self.calls.append((self.clock.now, self._made, self._form, uuid))
+        answer = self.answers.pop(0) if self.answers else SENT
+        reply = answer() if callable(answer) else answer
+        if reply.verdict is Verdict.SENT:
+            self.taken[uuid] = self._made
+        return reply
+
+    @property
+    def told(self) -> Counter[int]:
+        """In how many messages that were taken each alert was told."""
+        return Counter(item.alert_id for notice in self.taken.values() for item in notice.items)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def center(tmp_path: Path, clock: Clock) -> Any:
+    found = TaskCenter(f"sqlite:///{tmp_path / 'alerts.db'}", clock=clock)
+    found.upgrade_schema()
+    yield found
+    found.close()
+
+
+def item(number: int, event: Event = Event.FIRING, severity: str = "warning") -> Item:
+    return Item(
+        alert_id=number, event=event, rule="backlog", object=f"q{number}", severity=severity, since=START, at=START,
+        said={"en": Said(title=f"alert {number}")},
+    )  # fmt: skip
+
+
+def post(
+    center: TaskCenter, number: int, event: Event = Event.FIRING, receiver: str = "ops", **more: Any
+) -> None:
+    severity = more.pop("severity", "warning")
+    center.outbox.post([Posting(receiver, item(number, event, severity), **more)])
+
+
+def run(clock: Clock, courier: Courier | Sequence[Courier], seconds: float, step: float = 1.0) -> None:
+    """Let couriers work for so long."""
+    end = clock.seconds() + seconds
+    while clock.seconds() < end:
+        for one in [courier] if isinstance(courier, Courier) else courier:
+            while one.tick() <= 0:
+                clock.move(0.01)
+        clock.move(step)
+
+
+def most_in_a_span(robot: Robot) -> int:
+    times = [at for at, *_ in robot.calls]
+    return max((sum(0 <= (b - a).total_seconds() < SPAN_S for b in times) for a in times), default=0)
+
+
+def test_bot_04_thirty_alerts_in_a_minute_stay_within_the_budget_and_none_is_told_twice(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    for number in range(1, 31):
+        post(center, number)
+        run(clock, courier, 2)
+    run(clock, courier, 120)
+    assert robot.told == Counter(range(1, 31))
+    assert most_in_a_span(robot) <= CAP
+    assert max(len(notice.items) for _, notice, _, _ in robot.calls) > 1, "the rest came as a digest"
+    assert center.outbox.depth() == {}
+
+
+def test_sixty_alerts_at_once_are_told_once_each_within_the_budget(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    for number in range(1, 61):
+        post(center, number)
+    run(clock, courier, 300)
+    assert robot.told == Counter(range(1, 61))
+    assert most_in_a_span(robot) <= CAP
+
+
+def test_two_watchdogs_share_one_budget(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    both = [Courier(center.outbox, [robot], name, clock=clock) for name in ("one", "two")]
+    for number in range(1, 61):
+        post(center, number)
+    run(clock, both, 300)
+    assert robot.told == Counter(range(1, 61))
+    assert most_in_a_span(robot) <= CAP
+
+
+def test_two_receivers_of_one_robot_share_its_budget(center: TaskCenter, clock: Clock) -> None:
+    one, two = Robot(clock, "one", robot="same"), Robot(clock, "two", robot="same")
+    (courier,) = couriers(center.outbox, [one, two], "me", clock=clock)
+    for number in range(1, 41):
+        post(center, number, receiver="one" if number % 2 else "two")
+    run(clock, courier, 400)
+    assert one.told + two.told == Counter(range(1, 41))
+    both = Robot(clock)
+    both.calls = sorted(one.calls + two.calls, key=lambda call: call[0])
+    assert most_in_a_span(both) <= CAP
+
+
+def test_bot_03_a_robot_that_is_over_its_rate_is_left_alone_and_the_alert_is_told_once(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot = Robot(clock)
+    robot.answers = [Reply(Verdict.PAUSE, "45009", "api freq out of limit", pause_s=65)]
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    post(center, 1)
+    run(clock, courier, 120)
+    first, second = (at for at, *_ in robot.calls)
+    assert (second - first).total_seconds() >= 60
+    assert len({uuid for *_, uuid in robot.calls}) == 1, "the same key for each attempt"
+    assert center.outbox.depth() == {}
+
+
+def test_bot_06_a_ban_is_respected_critical_alerts_go_elsewhere_and_one_digest_follows(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot, other = Robot(clock), Robot(clock, "second", fallback=True, severity="critical")
+    trouble = Troubleshooter(center.outbox, [robot, other], clock=clock)
+    both = couriers(center.outbox, [robot, other], "me", clock=clock, trouble=trouble)
+    ban = Reply(Verdict.PAUSE, "130101", "send too fast", pause_s=610)
+    for number in (1, 2, 3):
+        post(center, number)
+    robot.answers = [SENT, SENT, ban]
+    run(clock, both, 5)
+    banned = robot.calls[-1][0]
+    for number in range(4, 16):
+        post(center, number, severity="critical" if number == 10 else "warning")
+        run(clock, both, 30)
+    post(center, 7, Event.RESOLVED)
+    run(clock, both, 700)
+    after = [(at, notice) for at, notice, *_ in robot.calls if at > banned]
+    assert (after[0][0] - banned).total_seconds() >= 600
+    assert len(after) == 1, "one digest"
+    found = {one.alert_id: one.event for one in after[0][1].items}
+    assert set(found) == set(range(3, 16))
+    assert found.pop(7) is Event.RESOLVED, "the state at the end"
+    assert set(found.values()) == {Event.FIRING}
+    assert [one.alert_id for _, notice, *_ in other.calls for one in notice.items] == [10]
+
+
+def test_what_was_over_before_it_was_told_is_not_told(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    post(center, 1, wait_s=30)
+    clock.move(10)
+    post(center, 1, Event.RESOLVED, wait_s=30)
+    run(clock, courier, 100)
+    assert robot.calls == []
+
+
+def test_an_end_that_comes_while_the_beginning_waits_for_a_robot_is_one_message(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot = Robot(clock)
+    robot.answers = [Reply(Verdict.RETRY, "http 502")]
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    post(center, 1)
+    run(clock, courier, 1)
+    post(center, 1, Event.RESOLVED)
+    run(clock, courier, 60)
+    assert [[one.event for one in notice.items] for _, notice, *_ in robot.calls] == [
+        [Event.FIRING],
+        [Event.RESOLVED],
+    ]
+
+
+def test_alerts_of_one_group_that_come_together_are_one_message(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    for number in range(1, 6):
+        post(center, number, group="worker_dead", wait_s=10)
+        run(clock, courier, 1)
+    post(center, 6, group="other", wait_s=10)
+    run(clock, courier, 60)
+    assert sorted(len(notice.items) for _, notice, *_ in robot.calls) == [1, 5]
+
+
+def test_a_receiver_that_is_configured_wrongly_is_told_of_through_another_and_not_called_every_minute(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot, other = Robot(clock), Robot(clock, "second", fallback=True)
+    robot.answers = [Reply(Verdict.MISCONFIGURED, "93000", "invalid webhook url")] * 50
+    trouble = Troubleshooter(center.outbox, [robot, other], clock=clock)
+    both = couriers(center.outbox, [robot, other], "me", clock=clock, trouble=trouble)
+    for number in range(1, 4):
+        post(center, number)
+    run(clock, both, 1800)
+    assert len(robot.calls) == 1
+    assert other.told == Counter([1, 2, 3]), "what it should have told"
+    about = [notice for _, notice, *_ in other.calls if not notice.items]
+    assert len(about) == 1
+    assert "93000" in about[0].text
+    robot.answers = []
+    run(clock, both, 3700)
+    assert robot.told == Counter([1, 2, 3]), "it is tried again in the end, and nothing was lost"
+
+
+def test_what_does_not_arrive_is_tried_again_ever_more_rarely_with_one_key(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot = Robot(clock)
+    robot.answers = [Reply(Verdict.RETRY, "timeout")] * 6
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    post(center, 1)
+    run(clock, courier, 600)
+    times = [at for at, *_ in robot.calls]
+    gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
+    assert len(times) == 7
+    assert gaps == sorted(gaps)
+    assert len({uuid for *_, uuid in robot.calls}) == 1
+    assert center.alerts.told(1)[0]["state"] == "sent"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "form"),
+    [
+        (Verdict.PLAIN, Form(plain=True)),
+        (Verdict.NO_MENTION_ALL, Form(mention_all=False)),
+        (Verdict.NO_LINKS, Form(links=False)),
+        (Verdict.SHRINK, Form(limit=1000)),
+        (Verdict.RESIGN, Form()),
+    ],
+)
+def test_a_message_that_is_refused_as_it_is_goes_once_more_in_another_form(
+    center: TaskCenter, clock: Clock, verdict: Verdict, form: Form
+) -> None:
+    robot = Robot(clock)
+    robot.answers = [Reply(verdict, "1")]
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    post(center, 1)
+    run(clock, courier, 3)
+    assert [form for _, _, form, _ in robot.calls] == [Form(), form]
+    assert center.outbox.depth() == {}
+
+
+def test_what_can_never_arrive_is_refused_for_good_and_goes_elsewhere(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot, other = Robot(clock), Robot(clock, "second", fallback=True)
+    robot.answers = [Reply(Verdict.BROKEN, "44004", "content is empty")]
+    trouble = Troubleshooter(center.outbox, [robot, other], clock=clock)
+    both = couriers(center.outbox, [robot, other], "me", clock=clock, trouble=trouble)
+    post(center, 1)
+    run(clock, both, 60)
+    assert len(robot.calls) == 1
+    assert other.told == Counter([1])
+    assert [row["state"] for row in center.alerts.told(1)] == ["refused", "sent"]
+
+
+def test_bot_23_b_a_watchdog_that_dies_after_the_call_causes_one_double_with_the_same_key(
+    center: TaskCenter, clock: Clock
+) -> None:
+    class Died(BaseException):
+        pass
+
+    robot = Robot(clock)
+
+    def die() -> Reply:
+        raise Died
+
+    robot.answers = [die]
+    post(center, 1)
+    with pytest.raises(Died):
+        Courier(center.outbox, [robot], "one", clock=clock).tick()
+    two = Courier(center.outbox, [robot], "two", clock=clock)
+    run(clock, two, 30)
+    assert len(robot.calls) == 1, "it may still be under way"
+    run(clock, two, 100)
+    assert len(robot.calls) == 2
+    assert len({uuid for *_, uuid in robot.calls}) == 1
+
+
+def test_a_mention_counts_in_the_budget(center: TaskCenter, clock: Clock) -> None:
+    from taskkit.receivers.mentions import Mentions
+
+    robot = Robot(clock, mentions=Mentions(everyone=True))
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    for number in range(1, 41):
+        post(center, number)
+    run(clock, courier, 400)
+    assert robot.told == Counter(range(1, 41))
+    assert most_in_a_span(robot) <= CAP
+
+
+def test_most_of_a_months_calls_are_told_of_once(center: TaskCenter, clock: Clock) -> None:
+    robot, other = Robot(clock, month=10), Robot(clock, "second", fallback=True)
+    trouble = Troubleshooter(center.outbox, [robot, other], clock=clock)
+    both = couriers(center.outbox, [robot, other], "me", clock=clock, trouble=trouble)
+    for number in range(1, 10):
+        post(center, number)
+        run(clock, both, 20)
+    assert len(other.calls) == 1
+    assert "8 of 10" in other.calls[0][1].text
+
+
+def test_the_step_of_an_alert_and_what_is_told_of_it_are_written_together(
+    center: TaskCenter, clock: Clock
+) -> None:
+    alert = Alert(
+        0, "backlog", "mail", AlertState.FIRING, "warning", "burst", 12.5, "tasks", {"en": Said(title="t")}, START, START,
+        firing_at=START, told_at=START,
+    )  # fmt: skip
+    (number,) = center.alerts.record([Change(None, alert, (Posting("ops", item(0)),))])
+    assert center.alerts.record([Change(None, alert, (Posting("ops", item(0)),))]) == [0], (
+        "another was faster"
+    )
+    found = center.alerts.alert(number)
+    assert (found.object, found.said["en"].title, found.since) == ("mail", "t", START)
+    assert [one.notice.items[0].alert_id for one in center.outbox.waiting(["ops"])] == [number]
+
+
+def test_an_outbox_in_memory_keeps_the_same_promises(clock: Clock) -> None:
+    robot = Robot(clock)
+    outbox = MemoryOutbox(clock.seconds)
+    courier = Courier(outbox, [robot], "me", clock=clock)
+    outbox.post([Posting("ops", item(number)) for number in range(1, 41)])
+    run(clock, courier, 400)
+    assert robot.told == Counter(range(1, 41))
+    assert most_in_a_span(robot) <= CAP
+    assert len(outbox) == 0

@@ -6,13 +6,13 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from taskkit.alerts import Notice, Reading
+from taskkit.alerts import Alert, Notice, Reading
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic, utc_now
 from taskkit.errors import SettingsError, StoreError
@@ -147,9 +147,18 @@ class WatchdogProcess:
             return
         self._trouble(f"rule {rule.id}").over()
         self._note(rule, outcome)
+        self._cure(rule, moved.fired)
         for alert in moved.fired:
             if alert.severity == "critical" and rule.evidence:
                 self.evidence.ask(alert, rule, self._post())
+
+    def _cure(self, rule: Rule, fired: Sequence[Alert]) -> None:
+        """Ask workers whose slots hang to start anew, if that is wanted; nothing is ended from here."""
+        if rule.signal != "zombies" or not self.settings.watchdog.restart_zombies:
+            return
+        for alert in fired:
+            if alert.object and self.center.nodes.ask_to_restart(alert.object):
+                log.warning("worker %s is asked to start anew", alert.object, extra={"alert_id": alert.id})
 
     def _note(self, rule: Rule, outcome: Outcome) -> None:
         """A round is whole when every rule has been looked after since the last one."""

@@ -14,6 +14,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from taskkit.alerts import Alert, Notice, Reading
 from taskkit.center import TaskCenter
+from taskkit.center.alert_checks import NodeSign
 from taskkit.clock import monotonic, utc_now
 from taskkit.errors import SettingsError, StoreError
 from taskkit.identity import new_identity
@@ -22,10 +23,12 @@ from taskkit.receivers.ping import ping
 from taskkit.service import Stop, Ticker, Troubles
 from taskkit.settings import Settings
 from taskkit.watchdog.away import SqlAway
-from taskkit.watchdog.checks import Place, check, sql_away
+from taskkit.watchdog.checks import preload, run_check
+from taskkit.watchdog.checks.stores import sql_away
 from taskkit.watchdog.engine import Engine, Outcome
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
+from taskkit.watchdog.place import Memory, Place
 from taskkit.watchdog.policy import Policy, load_policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
@@ -68,6 +71,7 @@ class WatchdogProcess:
         self._troubles: dict[str, Troubles] = {}
         self.memory = MemoryOutbox()
         self.away = SqlAway(sql_away, self.memory, self._may_tell_alone)
+        self.memory_of_checks = Memory()
         self.looker = Looker(self._readings)
         self.evidence = Evidence(settings, center, options)
         self.jobs = BackgroundScheduler(
@@ -96,6 +100,7 @@ class WatchdogProcess:
             ", ".join(one.name for one in self.policy.receivers)
             or "none, alerts stand in the log and in SQL only",
         )
+        preload()
         self._arrange()
         self.jobs.start()
         for ticker in self._tickers:
@@ -214,7 +219,24 @@ class WatchdogProcess:
             )
 
     def _readings(self, rule: Rule) -> list[Reading]:
-        return check(rule, Place(self.looks, self.settings, self.looks.now()))
+        place = Place(
+            self.looks, self.settings, self.looks.now(), self.memory_of_checks, self._watchdogs, self.id
+        )
+        return run_check(rule, place)
+
+    def _watchdogs(self) -> list[NodeSign]:
+        return [
+            NodeSign(
+                row["watchdog_id"],
+                row["host"],
+                row["pid"],
+                row["started_at"],
+                row["heartbeat_at"],
+                row["heartbeat_age_s"],
+                row["stopped_at"],
+            )
+            for row in self.looks.watchdogs.all()
+        ]
 
     def _may_tell_alone(self) -> bool:
         """While SQL is away no lease can be had: who held it last tells."""

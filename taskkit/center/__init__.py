@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from taskkit.center import schema
+from taskkit.center.alert_checks import CheckDesk
 from taskkit.center.database import Database
 from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
@@ -61,6 +62,7 @@ class TaskCenter:
         self.drills = DrillDesk(self.database)
         self.locks = LockDesk(self.database)
         self.frames = FrameDesk(self.database)
+        self.checks = CheckDesk(self.database, self.read)
         self.retention = RetentionDesk(self.database)
 
     def __repr__(self) -> str:

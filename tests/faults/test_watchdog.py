@@ -30,6 +30,7 @@ for = "0.5s"
 keep_firing = "1s"
 per = "queue"
 drain_above = "off"
+evidence = false
 """
 
 
@@ -105,7 +106,7 @@ def test_schedulers_tell_that_all_watchdogs_are_dead_and_what_waits_goes_out(hom
         leader(home, [dog])
         with robot.refusing():
             pile_up(home)
-            wait_until(lambda: home.kit.center.outbox.depth(), 20)
+            wait_until(home.kit.center.outbox.depth, 20)
             dog.kill()
         wanted = {("firing", "watchdog", ""), ("firing", "backlog", "unserved")}
         wait_until(lambda: set(told(robot.calls)) == wanted, 40)

@@ -19,10 +19,17 @@ keep_firing = "1s"
 group_wait = "0s"
 """
 """Durations for tests; whatever a rule of a test does not say is as it is shipped."""
-KINDS = {"WeComRobot": "wecom", "DingTalkRobot": "dingtalk", "FeishuRobot": "feishu", "WebhookServer": "webhook"}
+KINDS = {
+    "WeComRobot": "wecom",
+    "DingTalkRobot": "dingtalk",
+    "FeishuRobot": "feishu",
+    "WebhookServer": "webhook",
+}
 
 
-def watch(home: Installation, robots: Mapping[str, FakeServer], rules: str, *, only: bool = True, **more: str) -> None:
+def watch(
+    home: Installation, robots: Mapping[str, FakeServer], rules: str, *, only: bool = True, **more: str
+) -> None:
     """Lay out the folder of alerting of an installation. ``only``: whatever rule is not named is switched off.
 
     ``more`` has further lines for a receiver by its name.

@@ -35,6 +35,8 @@ from taskkit.watchdog.signals import Rule
 from taskkit.watchdog.words import daily_line
 
 log = logging.getLogger("taskkit.watchdog")
+logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
+"""It warns of each run that is left out while the one before still goes on, which is meant so."""
 LEASE = "watchdog"
 DELIVER_S = 1.0
 PROBE_S = 1.0

@@ -49,7 +49,9 @@ def clear(home: Installation, ids: list[int]) -> None:
         home.kit.operations.cancel(task_id, "test")
 
 
-def settled(home: Installation, robot: WebhookServer, wanted: list[tuple[str, str, str]], seconds: float = 30) -> None:
+def settled(
+    home: Installation, robot: WebhookServer, wanted: list[tuple[str, str, str]], seconds: float = 30
+) -> None:
     """Wait until this was told, and nothing waits in the outbox."""
     wait_until(lambda: told(robot.calls)[: len(wanted)] == wanted, seconds)
     wait_until(lambda: not home.kit.center.outbox.depth(), seconds)
@@ -90,7 +92,10 @@ def test_acceptance_3_of_two_watchdogs_one_tells_and_the_other_takes_over(home: 
         clear(home, ids)
         more = pile_up(home, "two")
         settled(home, robot, [("firing", "backlog", "one")])
-        wait_until(lambda: {("resolved", "backlog", "one"), ("firing", "backlog", "two")} <= set(told(robot.calls)), 30)
+        wait_until(
+            lambda: {("resolved", "backlog", "one"), ("firing", "backlog", "two")} <= set(told(robot.calls)),
+            30,
+        )
         clear(home, more)
         wait_until(lambda: ("resolved", "backlog", "two") in told(robot.calls), 30)
         assert max(Counter(told(robot.calls)).values()) == 1
@@ -149,7 +154,9 @@ def test_sighup_reads_rules_anew_and_keeps_the_old_ones_when_they_are_wrong(home
         rules.write_text(good.replace("above = 1000", "abov = 3"))
         dog.signal(signal.SIGHUP)
         wait_until(lambda: any("stay as they were" in line["message"] for line in dog.lines()), 10)
-        assert any("rules.toml" in line["message"] and "abov" in line["message"] for line in dog.lines(level="error"))
+        assert any(
+            "rules.toml" in line["message"] and "abov" in line["message"] for line in dog.lines(level="error")
+        )
         rules.write_text(good.replace("above = 1000", "above = 3"))
         dog.signal(signal.SIGHUP)
         settled(home, robot, [("firing", "backlog", "unserved")])
@@ -169,7 +176,9 @@ disk_left = 0
 
 
 @pytest.fixture
-def broken(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[tuple[Installation, MariaDB, Valkey]]:
+def broken(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> Iterator[tuple[Installation, MariaDB, Valkey]]:
     """An installation on servers that are the test's alone."""
     with MariaDB() as database, Valkey() as broker, on_servers(tmp_path, database.url, broker.url) as home:
         yield home, database, broker

@@ -32,7 +32,7 @@ class Event(StrEnum):
     """The executed notebook of an alert that was told before."""
 
 
-class Level(StrEnum):
+class Standing(StrEnum):
     """What a check found of an object: over its limit, under it, between the two marks, or nothing to judge by."""
 
     BREACH = "breach"
@@ -58,7 +58,7 @@ class Reading:
     """What one check found of one object (a queue, a worker, a code; "" is the installation as a whole)."""
 
     object: str
-    level: Level
+    level: Standing
     cause: str = ""
     value: float | None = None
     unit: str = ""
@@ -159,7 +159,7 @@ class Posting:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AlertChange:
     """A step of an alert's life with what is told of it, written together or not at all.
 
     ``before`` None: a new alert; ``after`` None: a pending alert that was none. Items of a new alert have the id 0.

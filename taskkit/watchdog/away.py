@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from taskkit.alerts import Alert, AlertState, Change, Event, Reading
+from taskkit.alerts import Alert, AlertState, AlertChange, Event, Reading
 from taskkit.center import TaskCenter
 from taskkit.errors import StoreError
 from taskkit.notices import MemoryOutbox
@@ -59,5 +59,5 @@ class SqlAway:
         for name, alert in list(self._alerts.items()):
             if alert.state is AlertState.FIRING and alert.told_at is not None:
                 untold = self._outbox.withdraw(alert.rule, alert.object)
-                center.alerts.record([Change(None, alert, tuple(untold))])
+                center.alerts.record([AlertChange(None, alert, tuple(untold))])
             del self._alerts[name]

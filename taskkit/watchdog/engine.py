@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import Alert, AlertState, Change, Event, Reading
+from taskkit.alerts import Alert, AlertState, AlertChange, Event, Reading
 from taskkit.center import TaskCenter
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.rounds import (
@@ -29,7 +29,7 @@ log = logging.getLogger("taskkit.watchdog")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """What one check came to: readings, or an error."""
 
     readings: tuple[Reading, ...] = ()
@@ -51,7 +51,7 @@ class Engine:
     def __init__(self, center: TaskCenter, post: Post) -> None:
         self.center, self.post = center, post
 
-    def apply(self, rule: Rule, outcome: Outcome) -> Moved:
+    def apply(self, rule: Rule, outcome: CheckOutcome) -> Moved:
         """Step all alerts of a rule, and tell what is to be told; returns what changed."""
         now = self.center.now()
         live = self.center.alerts.open()
@@ -74,10 +74,10 @@ class Engine:
         known = {rule.id for rule in rules if rule.enabled}
         gone = [alert for alert in self.center.alerts.open() if alert.rule not in known]
         self.center.alerts.record(
-            [Change(turn.before, turn.after) for turn in (retired(a, now) for a in gone)]
+            [AlertChange(turn.before, turn.after) for turn in (retired(a, now) for a in gone)]
         )
 
-    def _fares(self, rule: Rule, outcome: Outcome, now: datetime) -> CheckState:
+    def _fares(self, rule: Rule, outcome: CheckOutcome, now: datetime) -> CheckState:
         row = self.center.watchdogs.rules().get(rule.id)
         before = None
         if row is not None:
@@ -94,7 +94,7 @@ class Engine:
         fired = []
         for turn in found:
             postings = () if turn.after is None else self.post.postings(turn.after, turn.event, rule, now)
-            alert_id = self.center.alerts.record([Change(turn.before, turn.after, postings)])[0]
+            alert_id = self.center.alerts.record([AlertChange(turn.before, turn.after, postings)])[0]
             _tell(turn, alert_id, len(postings))
             if turn.after is not None and turn.event is Event.FIRING and alert_id:
                 fired.append(replace(turn.after, id=alert_id))

@@ -25,10 +25,10 @@ from taskkit.settings import Settings
 from taskkit.watchdog.away import SqlAway
 from taskkit.watchdog.checks import preload, run_check
 from taskkit.watchdog.checks.stores import sql_away
-from taskkit.watchdog.engine import Engine, Outcome
+from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
-from taskkit.watchdog.place import Memory, Place
+from taskkit.watchdog.place import CheckPlace, Memory
 from taskkit.watchdog.policy import Policy, load_policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
@@ -167,7 +167,7 @@ class WatchdogProcess:
             if alert.object and self.center.nodes.ask_to_restart(alert.object):
                 log.warning("worker %s is asked to start anew", alert.object, extra={"alert_id": alert.id})
 
-    def _note(self, rule: Rule, outcome: Outcome) -> None:
+    def _note(self, rule: Rule, outcome: CheckOutcome) -> None:
         """A round is whole when every rule has been looked after since the last one."""
         if outcome.error is not None:
             log.warning("the check of rule %s failed: %s", rule.id, outcome.error)
@@ -221,7 +221,7 @@ class WatchdogProcess:
             )
 
     def _readings(self, rule: Rule) -> list[Reading]:
-        place = Place(
+        place = CheckPlace(
             self.looks, self.settings, self.looks.now(), self.memory_of_checks, self._watchdogs, self.id
         )
         return run_check(rule, place)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from taskkit.alerts import LANGUAGES, Reading, Said, Standing
+from taskkit.alerts import LANGUAGES, Reading, ReadLevel, Said
 from taskkit.beats import SchedulerBeat, WorkerBeat
 from taskkit.model import Claimed
 from taskkit.settings import Settings
@@ -42,14 +42,14 @@ class Town:
         readings = run_check(asked, self.place(**parts))
         assert len({one.object for one in readings}) == len(readings)
         for one in readings:
-            if one.level is Standing.BREACH:
+            if one.level is ReadLevel.BREACH:
                 assert_said(one.said)
         return readings
 
     def breaches(self, asked: Rule, **parts: Any) -> dict[str, Reading]:
-        return {one.object: one for one in self.look(asked, **parts) if one.level is Standing.BREACH}
+        return {one.object: one for one in self.look(asked, **parts) if one.level is ReadLevel.BREACH}
 
-    def levels(self, asked: Rule) -> dict[str, Standing]:
+    def levels(self, asked: Rule) -> dict[str, ReadLevel]:
         return {one.object: one.level for one in self.look(asked)}
 
     def worker(self, name: str = WORKER, queues: str = "q", processes: int = 4) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace as changed
 
-from taskkit.alerts import Standing
+from taskkit.alerts import ReadLevel
 from taskkit.center import TaskFilter
 from taskkit.model import Finish
 from taskkit.states import Move, Outcome
@@ -52,10 +52,10 @@ def test_a_healthy_busy_installation_gives_no_breach(town: Town) -> None:
 def test_an_empty_task_center_is_no_data_and_lacks_workers_and_schedulers(town: Town) -> None:
     found = {asked.id: town.breaches(asked) for asked in shipped() if asked.id != "stores"}
     assert {name for name, breaches in found.items() if breaches} == {"worker_dead", "scheduler"}
-    assert town.levels(rule("success_rate")) == {"": Standing.NO_DATA}
-    assert town.levels(rule("slow")) == {"": Standing.NO_DATA}
-    assert town.levels(rule("duplicates")) == {"": Standing.NO_DATA}
-    assert town.levels(rule("zombies")) == {"": Standing.NO_DATA}
+    assert town.levels(rule("success_rate")) == {"": ReadLevel.NO_DATA}
+    assert town.levels(rule("slow")) == {"": ReadLevel.NO_DATA}
+    assert town.levels(rule("duplicates")) == {"": ReadLevel.NO_DATA}
+    assert town.levels(rule("zombies")) == {"": ReadLevel.NO_DATA}
 
 
 # backlog
@@ -67,12 +67,12 @@ def test_a_backlog_is_over_its_limit_between_the_marks_or_under(town: Town) -> N
     town.center.intake.insert([new() for _ in range(11)])
     dispatch(town.center, n=4)
     (found,) = town.look(asked)
-    assert (found.level, found.value, found.unit) == (Standing.BREACH, 11.0, "tasks")
+    assert (found.level, found.value, found.unit) == (ReadLevel.BREACH, 11.0, "tasks")
     levels = []
     for one in town.center.read.find(TaskFilter(limit=100))[:4]:
         town.center.people.cancel(one.id, "amy")
         levels += town.levels(asked).values()
-    assert levels == [Standing.BETWEEN, Standing.BETWEEN, Standing.BETWEEN, Standing.CLEAR]
+    assert levels == [ReadLevel.BETWEEN, ReadLevel.BETWEEN, ReadLevel.BETWEEN, ReadLevel.CLEAR]
 
 
 def test_a_backlog_carries_its_diagnosis(town: Town) -> None:
@@ -105,7 +105,7 @@ def test_a_rule_about_queues_sees_only_these_and_per_queue_tells_each(town: Town
     each = town.breaches(rule(above=3, per="queue"))
     assert {name: one.value for name, one in each.items()} == {"mail": 5.0, "push": 50.0}
     assert "5 tasks wait in mail" in each["mail"].said["en"].text
-    assert town.levels(rule(above=20, per="queue"))["mail"] is Standing.CLEAR
+    assert town.levels(rule(above=20, per="queue"))["mail"] is ReadLevel.CLEAR
 
 
 def test_a_smaller_backlog_that_needs_too_long_is_one_too(town: Town) -> None:
@@ -155,7 +155,7 @@ def test_a_diagnosis_is_made_anew_only_when_the_old_one_is_too_old(town: Town) -
 def test_too_few_runs_are_no_data_and_many_bad_ones_a_breach_that_ends(town: Town) -> None:
     asked = rule("success_rate", min_runs=20)
     town.run(*[new() for _ in range(10)], ends="failed")
-    assert town.levels(asked) == {"": Standing.NO_DATA}
+    assert town.levels(asked) == {"": ReadLevel.NO_DATA}
     town.run(*[new() for _ in range(20)])
     found = town.breaches(asked)[""]
     assert found.value == pytest.approx(66.67, abs=0.01)
@@ -163,7 +163,7 @@ def test_too_few_runs_are_no_data_and_many_bad_ones_a_breach_that_ends(town: Tow
     assert found.said["en"].figures[0][0] == "Runs that end well"
     town.pass_by(700)
     town.run(*[new() for _ in range(30)])
-    assert town.levels(asked) == {"": Standing.CLEAR}
+    assert town.levels(asked) == {"": ReadLevel.CLEAR}
 
 
 def test_a_stricter_goal_than_the_diagnosis_has_words_of_its_own(town: Town) -> None:
@@ -188,7 +188,11 @@ def test_a_code_that_became_slow_is_told_by_its_name(town: Town) -> None:
     town.run(*[new(code="rare") for _ in range(3)])
     town.clock.move(seconds=1)
     asked = rule("slow")
-    assert town.levels(asked) == {"quick": Standing.CLEAR, "lame": Standing.BREACH, "rare": Standing.NO_DATA}
+    assert town.levels(asked) == {
+        "quick": ReadLevel.CLEAR,
+        "lame": ReadLevel.BREACH,
+        "rare": ReadLevel.NO_DATA,
+    }
     found = town.breaches(asked)["lame"]
     assert found.value == pytest.approx(9, rel=0.1)
     assert [name for name, _ in found.said["en"].figures] == ["p95 now", "p95 normally", "Slower than normal"]

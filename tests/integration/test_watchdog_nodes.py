@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as changed
 
-from taskkit.alerts import Standing
+from taskkit.alerts import ReadLevel
 from taskkit.beats import SchedulerBeat
 from taskkit.center import TaskCenter
 from taskkit.center.alert_checks import NodeSign
@@ -88,12 +88,12 @@ def test_dog_02_when_the_last_worker_goes_it_is_one_alert_dated_from_its_last_si
     town.pass_by(10)
     town.workers.clear()
     town.pass_by(100)
-    assert town.levels(asked) == {"workers": Standing.BREACH, WORKER: Standing.NO_DATA}
+    assert town.levels(asked) == {"workers": ReadLevel.BREACH, WORKER: ReadLevel.NO_DATA}
     assert town.breaches(asked)["workers"].since == instant(2026, 3, 1, 12, 0, 10)
     town.center.nodes.leave_worker(WORKER)
-    assert town.levels(asked) == {"workers": Standing.BREACH}
+    assert town.levels(asked) == {"workers": ReadLevel.BREACH}
     town.worker("host:2:x")
-    assert town.levels(asked) == {"workers": Standing.CLEAR}
+    assert town.levels(asked) == {"workers": ReadLevel.CLEAR}
 
 
 def test_fewer_workers_than_expected_are_told_beside_those_that_are_silent(town: Town) -> None:
@@ -319,22 +319,22 @@ def test_stores_that_answer_give_no_breach_and_sql_that_does_not_is_critical(
     settings = Settings(redis_url=redis_url)
     place = CheckPlace(center, settings, center.now())
     levels = {one.object: one.level for one in run_check(asked, place)}
-    assert set(levels.values()) <= {Standing.CLEAR, Standing.BETWEEN}
+    assert set(levels.values()) <= {ReadLevel.CLEAR, ReadLevel.BETWEEN}
     assert {"sql", "redis", "sql_slow", "redis_slow", "clock", "redis_eviction", "redis_saving"} <= set(
         levels
     )
     told = sql_away(DatabaseUnavailable("the database mysql://u:***@h/x does not answer"))
-    assert (told[0].object, told[0].level, told[0].severity) == ("sql", Standing.BREACH, "critical")
-    assert {one.level for one in told[1:]} == {Standing.NO_DATA}
+    assert (told[0].object, told[0].level, told[0].severity) == ("sql", ReadLevel.BREACH, "critical")
+    assert {one.level for one in told[1:]} == {ReadLevel.NO_DATA}
     assert_said(told[0].said)
 
 
 def test_a_redis_that_is_away_is_critical_and_what_it_would_tell_is_not_known(center: TaskCenter) -> None:
     place = CheckPlace(center, Settings(redis_url="redis://127.0.0.1:1/0"), center.now())
     readings = {one.object: one for one in run_check(rule("stores"), place)}
-    assert (readings["redis"].level, readings["redis"].severity) == (Standing.BREACH, "critical")
-    assert readings["redis_slow"].level is Standing.NO_DATA
-    assert readings["sql"].level is Standing.CLEAR
+    assert (readings["redis"].level, readings["redis"].severity) == (ReadLevel.BREACH, "critical")
+    assert readings["redis_slow"].level is ReadLevel.NO_DATA
+    assert readings["sql"].level is ReadLevel.CLEAR
 
 
 def test_sql_that_is_away_is_read_by_the_check_itself(redis_url: str) -> None:
@@ -343,8 +343,8 @@ def test_sql_that_is_away_is_read_by_the_check_itself(redis_url: str) -> None:
     place = CheckPlace(gone, Settings(redis_url=redis_url), BEGIN)
     readings = {one.object: one for one in run_check(rule("stores"), place)}
     gone.close()
-    assert (readings["sql"].level, readings["clock"].level) == (Standing.BREACH, Standing.NO_DATA)
-    assert readings["redis"].level is Standing.CLEAR
+    assert (readings["sql"].level, readings["clock"].level) == (ReadLevel.BREACH, ReadLevel.NO_DATA)
+    assert readings["redis"].level is ReadLevel.CLEAR
     assert "secret" not in str(readings)
 
 
@@ -357,10 +357,10 @@ def test_the_embedded_default_is_well_while_it_runs_and_away_when_it_does_not(tm
     opened.upgrade_schema()
     try:
         readings = run_check(asked, CheckPlace(opened, settings, opened.now()))
-        assert {one.object for one in readings if one.level is Standing.BREACH} == set()
+        assert {one.object for one in readings if one.level is ReadLevel.BREACH} == set()
         embedded.leave()
         readings = run_check(asked, CheckPlace(opened, settings, opened.now()))
-        assert {one.object for one in readings if one.level is Standing.BREACH} == {"redis"}
+        assert {one.object for one in readings if one.level is ReadLevel.BREACH} == {"redis"}
     finally:
         embedded.leave()
         opened.close()

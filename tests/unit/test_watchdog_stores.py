@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.health.facts import Folder
 from taskkit.health.glance import Glance
 from taskkit.queues.server_facts import ServerFacts
@@ -38,18 +38,18 @@ def look(
     }  # fmt: skip
     readings = check(rule("stores", **(keys or {})), Stub(Glance(**(fixed | seen))))  # type: ignore[arg-type]
     for one in readings:
-        if one.level is Standing.BREACH:
+        if one.level is ReadLevel.BREACH:
             assert_said(one.said)
     return {one.object: one for one in readings}
 
 
 def wrong(**parts: Any) -> dict[str, str | None]:
     """The objects that are over their limit, with their own severity."""
-    return {name: one.severity for name, one in look(**parts).items() if one.level is Standing.BREACH}
+    return {name: one.severity for name, one in look(**parts).items() if one.level is ReadLevel.BREACH}
 
 
 def test_stores_that_are_well_give_no_breach() -> None:
-    assert {one.level for one in look().values()} == {Standing.CLEAR}
+    assert {one.level for one in look().values()} == {ReadLevel.CLEAR}
 
 
 def test_the_embedded_default_is_well_without_persistence() -> None:
@@ -85,12 +85,12 @@ def test_what_can_hurt_is_told_as_what_it_is(parts: dict[str, Any], told: dict[s
 
 def test_near_a_limit_is_between_the_marks() -> None:
     near = look(sql_ms=180.0, clocks_ms=(("", 900.0),), folders=(Folder("home", "/x", free_bytes=GIB + 5),))
-    assert [near[name].level for name in ("sql_slow", "clock", "disk")] == [Standing.BETWEEN] * 3
+    assert [near[name].level for name in ("sql_slow", "clock", "disk")] == [ReadLevel.BETWEEN] * 3
 
 
 def test_what_a_store_that_is_away_or_says_little_cannot_tell_is_no_data() -> None:
     away = look(sql_problem="no", broker_problem="no")
-    quiet = {name for name, one in away.items() if one.level is Standing.NO_DATA}
+    quiet = {name for name, one in away.items() if one.level is ReadLevel.NO_DATA}
     assert quiet == {
         "sql_slow",
         "clock",
@@ -102,7 +102,7 @@ def test_what_a_store_that_is_away_or_says_little_cannot_tell_is_no_data() -> No
     }
     mute = look(broker={"persistence": None, "maxmemory_policy": None, "saving": None})
     assert [mute[f"redis_{name}"].level for name in ("persistence", "eviction", "saving")] == [
-        Standing.NO_DATA
+        ReadLevel.NO_DATA
     ] * 3
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Figure
 from taskkit.watchdog.place import CheckPlace
@@ -27,21 +27,21 @@ def check(rule: BacklogRule, place: CheckPlace) -> list[Reading]:
 
 def _read(rule: BacklogRule, place: CheckPlace, name: str, waiting: int, queues: Sequence[str]) -> Reading:
     level = (
-        Standing.BREACH
+        ReadLevel.BREACH
         if waiting > rule.above
-        else Standing.CLEAR
+        else ReadLevel.CLEAR
         if waiting < rule.mark
-        else Standing.BETWEEN
+        else ReadLevel.BETWEEN
     )
-    if level is Standing.BREACH:
+    if level is ReadLevel.BREACH:
         return _breach(rule, name, waiting, _diagnosis(rule, place, queues))
     slow = rule.drain_above is not None and waiting >= rule.drain_from
     if slow:
         found = _diagnosis(rule, place, queues)
         by_time = _by_time(rule, found)
-        if by_time is Standing.BREACH:
+        if by_time is ReadLevel.BREACH:
             return _breach(rule, name, waiting, found, "drain")
-        level = Standing.BETWEEN if by_time is Standing.BETWEEN else level
+        level = ReadLevel.BETWEEN if by_time is ReadLevel.BETWEEN else level
     return Reading(name, level, value=float(waiting), unit="tasks")
 
 
@@ -49,15 +49,15 @@ def _diagnosis(rule: BacklogRule, place: CheckPlace, queues: Sequence[str]) -> D
     return place.diagnosis("backlog", WINDOW_S, queues=queues, max_age_s=AGE_LOOKS * rule.every)
 
 
-def _by_time(rule: BacklogRule, found: Diagnosis) -> Standing:
+def _by_time(rule: BacklogRule, found: Diagnosis) -> ReadLevel:
     """Whether what waits needs too long at the present rates; None of a forecast means that it never ends."""
     drain = found.figure("drain_now")
     if found.verdict in QUIET or rule.drain_above is None:
-        return Standing.CLEAR
+        return ReadLevel.CLEAR
     seconds = float("inf") if drain is None else float(drain)
     if seconds > rule.drain_above:
-        return Standing.BREACH
-    return Standing.BETWEEN if seconds > MARK * rule.drain_above else Standing.CLEAR
+        return ReadLevel.BREACH
+    return ReadLevel.BETWEEN if seconds > MARK * rule.drain_above else ReadLevel.CLEAR
 
 
 def _breach(rule: BacklogRule, name: str, waiting: int, found: Diagnosis, cause: str = "above") -> Reading:
@@ -69,7 +69,7 @@ def _breach(rule: BacklogRule, name: str, waiting: int, found: Diagnosis, cause:
     else:
         words = diagnosed(found, more=figures)
     verdict = cause if found.verdict in QUIET else found.verdict
-    return Reading(name, Standing.BREACH, verdict, float(waiting), "tasks", said=words)
+    return Reading(name, ReadLevel.BREACH, verdict, float(waiting), "tasks", said=words)
 
 
 def _own(rule: BacklogRule, waiting: int, found: Diagnosis) -> Sequence[Figure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import DuplicatesRule
 from taskkit.watchdog.wording import diagnosed
@@ -12,8 +12,8 @@ def check(rule: DuplicatesRule, place: CheckPlace) -> list[Reading]:
     """One reading, about the causes that the rule names."""
     found = place.diagnosis("duplicates", rule.over, causes=rule.causes)
     if found.verdict == "no_data":
-        return [Reading("", Standing.NO_DATA)]
+        return [Reading("", ReadLevel.NO_DATA)]
     total = sum(int(found.figure(f"cause_{cause}") or 0) for cause in rule.causes)
     if total <= rule.above:
-        return [Reading("", Standing.CLEAR, value=float(total), unit="tasks")]
-    return [Reading("", Standing.BREACH, found.verdict, float(total), "tasks", said=diagnosed(found))]
+        return [Reading("", ReadLevel.CLEAR, value=float(total), unit="tasks")]
+    return [Reading("", ReadLevel.BREACH, found.verdict, float(total), "tasks", said=diagnosed(found))]

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.clock import seconds
@@ -46,14 +46,14 @@ def check(rule: ForecastRule, place: CheckPlace) -> list[Reading]:
 def _read(rule: ForecastRule, place: CheckPlace, name: str, queues: tuple[str, ...]) -> Reading:
     waiting = max((one.waiting for one in place.depths(queues)), default=0)
     if waiting < rule.min_waiting:
-        return Reading(name, Standing.CLEAR)
+        return Reading(name, ReadLevel.CLEAR)
     found = place.diagnosis("backlog", WINDOW_S, queues=queues, max_age_s=AGE_LOOKS * rule.every)
     outlook = look_ahead(found, rule.promise)
     breaks = outlook.breaks_in_s
     if breaks is None or breaks > BETWEEN * rule.horizon:
-        return Reading(name, Standing.CLEAR, value=outlook.wait_s, unit="s")
+        return Reading(name, ReadLevel.CLEAR, value=outlook.wait_s, unit="s")
     if breaks > rule.horizon:
-        return Reading(name, Standing.BETWEEN, value=outlook.wait_s, unit="s")
+        return Reading(name, ReadLevel.BETWEEN, value=outlook.wait_s, unit="s")
     return _breach(rule, place, name, found, outlook)
 
 
@@ -108,7 +108,7 @@ def _breach(
     words = {"queue": queue, "zone": place.settings.timezone}
     return Reading(
         name,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         cause,
         outlook.wait_s,
         "s",

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import groupby
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NewDead
 from taskkit.watchdog.checks import MOST
@@ -51,7 +51,7 @@ def _given_up(some: Sequence[NewDead]) -> Reading:
     }
     return Reading(
         most.task_code,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         most.fingerprint or "unknown",
         float(_count(some)),
         "tasks",

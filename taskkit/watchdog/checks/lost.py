@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import LostRule
@@ -20,7 +20,7 @@ def _losses(rule: LostRule, place: CheckPlace) -> Reading:
     counts = place.center.checks.outcomes(place.ago(rule.over), place.now)
     lost = counts.lost_running + counts.lost_messages
     if lost <= rule.above:
-        return Reading("", Standing.CLEAR, value=float(lost), unit="tasks")
+        return Reading("", ReadLevel.CLEAR, value=float(lost), unit="tasks")
     found = place.diagnosis("lost", rule.over, max_age_s=rule.every)
     figures = (
         Figure("lost_messages", counts.lost_messages, "runs"),
@@ -28,7 +28,7 @@ def _losses(rule: LostRule, place: CheckPlace) -> Reading:
         Figure("above", rule.above, "tasks"),
     )
     words = said(Remark("lost", "above", figures)) if found.verdict in QUIET else diagnosed(found)
-    return Reading("", Standing.BREACH, found.verdict, float(lost), "tasks", said=words)
+    return Reading("", ReadLevel.BREACH, found.verdict, float(lost), "tasks", said=words)
 
 
 def _left(rule: LostRule, place: CheckPlace) -> Reading:
@@ -36,7 +36,7 @@ def _left(rule: LostRule, place: CheckPlace) -> Reading:
     patience = rule.not_recovered + place.settings.scheduler.dead_after_s
     left = place.center.checks.orphans(patience)
     if left is None:
-        return Reading(NOT_RECOVERED, Standing.CLEAR, value=0.0, unit="tasks")
+        return Reading(NOT_RECOVERED, ReadLevel.CLEAR, value=0.0, unit="tasks")
     age = None if left.oldest_at is None else (place.now - left.oldest_at).total_seconds()
     figures = (Figure("orphaned", left.tasks, "tasks"), Figure("claimed_ago", age, "s"))
     actions = (
@@ -47,7 +47,7 @@ def _left(rule: LostRule, place: CheckPlace) -> Reading:
     words = {"worker": left.worker_id, "task": str(left.sample_id)}
     return Reading(
         NOT_RECOVERED,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         NOT_RECOVERED,
         float(left.tasks),
         "tasks",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NotFired
 from taskkit.watchdog.checks import MOST
@@ -48,7 +48,9 @@ def _missed(rule: MissedRule, place: CheckPlace, some: list[NotFired]) -> Readin
     if explained and _only(found.found, first.task_code):
         told = diagnosed(found, more=figures[:2])
     cause = found.verdict if explained else "absent"
-    return Reading(first.task_code, Standing.BREACH, cause, float(count), "", said=told, since=first.first_at)
+    return Reading(
+        first.task_code, ReadLevel.BREACH, cause, float(count), "", said=told, since=first.first_at
+    )
 
 
 def _only(found: object, code: str) -> bool:

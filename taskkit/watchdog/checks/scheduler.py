@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import LateList, NodeSign
 from taskkit.names import is_drill_queue
@@ -27,7 +27,7 @@ def check(rule: SchedulerRule, place: CheckPlace) -> list[Reading]:
 def _scan(rule: SchedulerRule, signs: Sequence[NodeSign]) -> Reading:
     ages = [one.scan_age_s for one in signs if one.stopped_at is None and one.scan_age_s is not None]
     if ages and min(ages) <= rule.no_scan:
-        return Reading(SCAN, Standing.CLEAR, value=min(ages), unit="s")
+        return Reading(SCAN, ReadLevel.CLEAR, value=min(ages), unit="s")
     scans = [one.last_scan_at for one in signs if one.last_scan_at is not None]
     every = [one.scan_age_s for one in signs if one.scan_age_s is not None]
     alive = sum(one.beats(rule.no_scan) for one in signs)
@@ -40,7 +40,7 @@ def _scan(rule: SchedulerRule, signs: Sequence[NodeSign]) -> Reading:
     actions = (LOOK, Action("doctor", "taskkit doctor"), START) if alive else (LOOK, START)
     return Reading(
         SCAN,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         cause,
         min(every, default=None),
         "s",
@@ -55,7 +55,7 @@ def _due(rule: SchedulerRule, place: CheckPlace) -> Reading:
     found = [] if now is None else place.center.checks.late(ours, now, rule.due_for)
     late = [one for one in found if _has_room(one, place)]
     if now is None or not late:
-        return Reading(DUE, Standing.CLEAR, value=0.0, unit="tasks")
+        return Reading(DUE, ReadLevel.CLEAR, value=0.0, unit="tasks")
     first = min(late, key=lambda one: one.since)
     tasks = sum(one.tasks for one in late)
     figures = (
@@ -67,7 +67,7 @@ def _due(rule: SchedulerRule, place: CheckPlace) -> Reading:
     actions = (LOOK, Action("doctor", "taskkit doctor"), START)
     return Reading(
         DUE,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         "undispatched",
         float(tasks),
         "tasks",

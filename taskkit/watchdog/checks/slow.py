@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Figure, Subject
 from taskkit.analytics.measures import ratio
@@ -16,11 +16,11 @@ def check(rule: SlowRule, place: CheckPlace) -> list[Reading]:
     """A reading of each code that ran; one with too few runs cannot be judged, one without any is not slow."""
     runs = place.center.checks.runs_by_code(place.ago(rule.over), place.now)
     readings = {
-        code: Reading(code, Standing.CLEAR if n >= rule.min_runs else Standing.NO_DATA)
+        code: Reading(code, ReadLevel.CLEAR if n >= rule.min_runs else ReadLevel.NO_DATA)
         for code, n in runs.items()
     }
-    if not any(one.level is Standing.CLEAR for one in readings.values()):
-        return [Reading("", Standing.NO_DATA), *readings.values()]
+    if not any(one.level is ReadLevel.CLEAR for one in readings.values()):
+        return [Reading("", ReadLevel.NO_DATA), *readings.values()]
     found = place.diagnosis("slow", rule.over)
     slow = [
         one for one in found.found if runs.get(one.subject, 0) >= rule.min_runs and _times(one) >= rule.factor
@@ -37,5 +37,5 @@ def _slow(found: Diagnosis, code: Subject) -> Reading:
     times = _times(code)
     figures = (*code.figures, Figure("slower", times, "times"))
     return Reading(
-        code.subject, Standing.BREACH, found.verdict, times, "times", said=diagnosed(found, more=figures)
+        code.subject, ReadLevel.BREACH, found.verdict, times, "times", said=diagnosed(found, more=figures)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NodeSign
 from taskkit.watchdog.place import CheckPlace
@@ -28,7 +28,7 @@ def _silent(watchdog: NodeSign, alive: int) -> Reading:
     actions = (Action("start_watchdog", "python -m taskkit.watchdog"),)
     return Reading(
         watchdog.id,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         "silent",
         watchdog.heartbeat_age_s,
         "s",

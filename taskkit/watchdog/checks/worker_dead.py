@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NodeSign
 from taskkit.names import is_drill_queue
@@ -31,8 +31,8 @@ def check(rule: WorkerDeadRule, place: CheckPlace) -> list[Reading]:
         one for one in signs if one.stopped_at is None and one not in alive and not replaced(one, alive)
     ]
     enough = _enough(rule, signs, alive)
-    if not alive and enough.level is Standing.BREACH:
-        return [enough, *(Reading(one.id, Standing.NO_DATA) for one in silent)]
+    if not alive and enough.level is ReadLevel.BREACH:
+        return [enough, *(Reading(one.id, ReadLevel.NO_DATA) for one in silent)]
     held = place.center.checks.held_by_worker() if silent else {}
     silent.sort(key=lambda one: one.heartbeat_at, reverse=True)
     return [enough, *(_silent(one, held.get(one.id, 0), len(alive)) for one in silent[:MOST])]
@@ -49,7 +49,7 @@ def _of_drill(worker: NodeSign) -> bool:
 
 def _enough(rule: WorkerDeadRule, signs: Sequence[NodeSign], alive: Sequence[NodeSign]) -> Reading:
     if len(alive) >= rule.expected:
-        return Reading(WORKERS, Standing.CLEAR, value=float(len(alive)), unit="workers")
+        return Reading(WORKERS, ReadLevel.CLEAR, value=float(len(alive)), unit="workers")
     last = max(signs, key=_last, default=None)
     figures = (
         Figure("workers_alive", len(alive), "workers"),
@@ -64,7 +64,7 @@ def _enough(rule: WorkerDeadRule, signs: Sequence[NodeSign], alive: Sequence[Nod
     cause = "too_few" if alive else "none_left" if signs else "none_seen"
     return Reading(
         WORKERS,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         cause,
         float(len(alive)),
         "workers",
@@ -97,7 +97,7 @@ def _silent(worker: NodeSign, held: int, alive: int) -> Reading:
     }
     return Reading(
         worker.id,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         "silent",
         worker.heartbeat_age_s,
         "s",

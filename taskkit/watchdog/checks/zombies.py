@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Reading, Standing
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Figure, Subject
 from taskkit.beats import FRESH_S
@@ -22,7 +22,7 @@ def check(rule: ZombiesRule, place: CheckPlace) -> list[Reading]:
     signs = [one for one in place.center.checks.workers() if one.stopped_at is None]
     beating = [one for one in signs if one.beats(FRESH_S * place.pace)]
     if not beating:
-        return [Reading("", Standing.NO_DATA)]
+        return [Reading("", ReadLevel.NO_DATA)]
     if not any((one.progress_age_s or 0.0) >= rule.after for one in beating):
         return []
     found = place.diagnosis("zombies", WINDOW_S)
@@ -47,7 +47,7 @@ def _zombie(found: Diagnosis, worker: Subject, place: CheckPlace) -> Reading:
     finite = still != float("inf")
     return Reading(
         worker.subject,
-        Standing.BREACH,
+        ReadLevel.BREACH,
         worker.cause,
         still if finite else None,
         "s",

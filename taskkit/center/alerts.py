@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy.engine import Connection, Row
 
-from taskkit.alerts import Alert, AlertState, AlertChange, Posting, Said, Silence
+from taskkit.alerts import Alert, AlertChange, AlertState, Posting, Said, Silence
 from taskkit.center.database import Database
 from taskkit.center.outbox import OutboxDesk
 from taskkit.center.statements import alerts as sql

@@ -41,7 +41,9 @@ class Outbox(Protocol):
     def called(
         self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float
     ) -> None: ...
-    def sent(self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str) -> None: ...
+    def sent(
+        self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str
+    ) -> None: ...
     def again(self, taken: TakenNotice, wait_s: float, code: str, reply: str) -> None: ...
     def refused(self, taken: TakenNotice, code: str, reply: str) -> None: ...
     def pause(self, robot: Robot, pause_s: float, reason: str, *, misconfigured: bool = False) -> None: ...
@@ -192,7 +194,9 @@ class Courier:
             wait = reply.pause_s or MISCONFIGURED_S
             self.outbox.pause(self.robot, wait, reason, misconfigured=True)
             self.outbox.again(taken, 0.0, reply.code, reply.text)
-            self.trouble(ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}"))
+            self.trouble(
+                ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}")
+            )
         elif verdict is Verdict.PAUSE:
             self.outbox.pause(self.robot, reply.pause_s, reason)
             self.outbox.again(taken, 0.0, reply.code, reply.text)
@@ -204,7 +208,9 @@ class Courier:
         else:  # broken, or refused in every form there is
             log.error("receiver %s refuses notice %s for good: %s", receiver.name, taken.id, reason)
             self.outbox.refused(taken, reply.code, reply.text)
-            self.trouble(ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}"))
+            self.trouble(
+                ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}")
+            )
 
 
 def couriers(outbox: Outbox, receivers: Sequence[Receiver], holder: str, **options: object) -> list[Courier]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from taskkit.alerts import Alert, AlertState, AlertChange, Event, Item, Posting, Said
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Posting, Said
 from taskkit.center import TaskCenter
 from taskkit.clock import seconds
 from taskkit.errors import SettingsError

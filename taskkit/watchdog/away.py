@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from taskkit.alerts import Alert, AlertState, AlertChange, Event, Reading
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Reading
 from taskkit.center import TaskCenter
 from taskkit.errors import StoreError
 from taskkit.notices import MemoryOutbox

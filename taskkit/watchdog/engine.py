@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import Alert, AlertState, AlertChange, Event, Reading
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Reading
 from taskkit.center import TaskCenter
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.rounds import (
@@ -15,15 +15,13 @@ from taskkit.watchdog.rounds import (
     Soundness,
     about_check,
     fares,
-    inhibitor,
     retired,
-    silenced,
     soundness,
     turns,
 )
 from taskkit.watchdog.signals import Rule
-from taskkit.watchdog.step import CHECK, Turn, step
-from taskkit.watchdog.words import about_check_said
+from taskkit.watchdog.step import Turn
+from taskkit.watchdog.wording import check_said
 
 log = logging.getLogger("taskkit.watchdog")
 
@@ -58,14 +56,9 @@ class Engine:
         silences = self.center.alerts.silences()
         firing = [alert for alert in live if alert.state is AlertState.FIRING]
         check = self._fares(rule, outcome, now)
-        found = []
-        if outcome.error is None:
-            found = turns(rule, live, outcome.readings, now, firing=firing, silences=silences)
-        own = next((a for a in live if a.rule == rule.id and a.object == CHECK), None)
-        reading = about_check(rule, check, now, about_check_said(rule, check, now))
-        root = inhibitor(rule, firing)
-        silence = silenced(silences, rule.id, CHECK, now)
-        found.append(step(own, reading, rule, now, inhibited_by=root, silence_id=silence))
+        about = about_check(rule, check, now, check_said(rule, check, now))
+        readings = outcome.readings if outcome.error is None else None
+        found = turns(rule, live, readings, now, about=about, firing=firing, silences=silences)
         return self._write(rule, [turn for turn in found if turn.changed], now)
 
     def retire(self, rules: Sequence[Rule]) -> None:

@@ -25,6 +25,7 @@ from taskkit.settings import Settings
 from taskkit.watchdog.away import SqlAway
 from taskkit.watchdog.checks import preload, run_check
 from taskkit.watchdog.checks.stores import sql_away
+from taskkit.watchdog.daily import daily_line
 from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
@@ -32,7 +33,6 @@ from taskkit.watchdog.place import CheckPlace, Memory
 from taskkit.watchdog.policy import Policy, load_policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
-from taskkit.watchdog.words import daily_line
 
 log = logging.getLogger("taskkit.watchdog")
 logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from taskkit.alerts import Alert, AlertState, AlertChange, Event, Item, Notice, Posting, Said
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Notice, Posting, Said
 from taskkit.center import TaskCenter
 from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Options, Reply, Verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 
 from taskkit import logs
 from taskkit.doors import open_center
-from taskkit.errors import AnalyticsMissing, TaskkitError
+from taskkit.errors import AnalyticsMissing, DatabaseUnavailable, TaskkitError
 from taskkit.identity import play
 from taskkit.service import Stop, exit_with, program
 from taskkit.settings import Settings
@@ -41,7 +42,7 @@ def run(config: Path | None, home: Path | None) -> int:
         stop = Stop()
         stop.listen()
         policy = load_policy(settings)
-        center = open_center(settings, pool_size=2, overflow=2, upgrade=True)
+        center = open_center(settings, pool_size=2, overflow=2, upgrade=True, away=_starts_without)
     except TaskkitError as error:
         return exit_with(error)
     options = [
@@ -57,6 +58,10 @@ def run(config: Path | None, home: Path | None) -> int:
     finally:
         center.close()
     return 0
+
+
+def _starts_without(error: DatabaseUnavailable) -> None:
+    logging.getLogger("taskkit.watchdog").error("SQL is away, which is told: %s", error)
 
 
 def need_parts() -> None:

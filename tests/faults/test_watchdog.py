@@ -237,7 +237,9 @@ def test_dog_02_acceptance_4_sql_away_is_told_without_it_once_and_nothing_is_sai
         assert dog.popen.poll() is None
 
 
-def test_a_watchdog_that_starts_while_sql_is_away_tells_it(broken: tuple[Installation, MariaDB, Valkey]) -> None:
+def test_a_watchdog_that_starts_while_sql_is_away_tells_it(
+    broken: tuple[Installation, MariaDB, Valkey],
+) -> None:
     home, database, _ = broken
     with webhook() as robot:
         watch(home, {"ops": robot}, STORES)

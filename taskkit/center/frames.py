@@ -51,7 +51,6 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "waits": (sql.WAITS_DUE, sql.WAITS_QUEUE, sql.WAITS_WHOLE),
     "turns": (load.TURNS,),
     "errors": (sql.ERRORS,),
-    "twins": (more.TWINS,),
     "schedulers": (more.SCHEDULERS,),
     "occurrences": (more.OCCURRENCES,),
     "troubled_occurrences": (more.TROUBLED_OCCURRENCES,),
@@ -69,8 +68,11 @@ class FrameDesk:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._last_twins: tuple[FrameSpan, Rows] | None = None
+        """Two frames need them, and they cost the most: those of the span that was asked for last are kept."""
         self._special: dict[str, Callable[[FrameSpan], Rows]] = {
             "runs": self._repeated_runs,
+            "twins": self._twins,
             "load": self._load,
             "workers": self._workers,
             "transactions": self._transactions,
@@ -133,14 +135,21 @@ class FrameDesk:
         return value
 
     def _repeated_runs(self, span: FrameSpan) -> Rows:
-        parameters = self._parameters(span, more.TWINS)
+        parameters = self._parameters(span, more.REPEATED + more.REPEATED_OCCURRENCES)
         ids: list[int] = []
         for template in (more.REPEATED, more.REPEATED_OCCURRENCES):
             ids += [row["task_id"] for row in self._ask(template, parameters)]
-        for twin in self._ask(more.TWINS, parameters):
+        for twin in self._twins(span):
             ids += [twin["first_id"], twin["last_id"]]
         wanted = sorted(set(ids))[:MOST_TASKS]
         return self._ask(more.RUNS_OF, {"ids": wanted}) if wanted else []
+
+    def _twins(self, span: FrameSpan) -> Rows:
+        kept = self._last_twins
+        if kept is None or kept[0] != span:
+            kept = span, self._ask(more.TWINS, self._parameters(span, more.TWINS))
+            self._last_twins = kept
+        return [dict(row) for row in kept[1]]
 
     def _load(self, span: FrameSpan) -> Rows:
         """By slots of a day's second or a hundredth of one, four times as wide as long as there are too many groups."""

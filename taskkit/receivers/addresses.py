@@ -98,7 +98,9 @@ def redacted(text: str, secrets: tuple[Hidden, ...] = ()) -> str:
         value = secret.reveal()
         for form in {value, quote(value, safe=""), quote_plus(value)} if len(value) >= 4 else ():
             text = text.replace(form, masked(value))
-    text = _PARAMETER.sub(lambda found: found[1] + masked(found[2]), text)
+    text = _PARAMETER.sub(
+        lambda found: found[1] + (found[2] if found[2].endswith("…") else masked(found[2])), text
+    )
     text = _SECRET.sub("SEC…", text)
     text = _IPV6.sub("(ip)", _IPV4.sub("(ip)", text))
     return cut(harmless(" ".join(text.split())), SHOWN_BYTES)

@@ -127,7 +127,7 @@ class _Table:
                 f"{instead} = {_example(instead)}",
             )
         owners = [name for name, known in KINDS.items() if key in known]
-        hint = f"; only {' and '.join(owners)} takes it" if owners else suggest(key, KINDS[kind])
+        hint = f"; it is one of {' and '.join(owners)}" if owners else suggest(key, KINDS[kind])
         self.refuse(key, f"unknown key {redacted(key)!r} of a {kind} receiver{hint}")
 
     def _value(self, key: str, value: Any, rule: KeyRule) -> Any:

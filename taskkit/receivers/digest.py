@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import tzinfo
 
-from taskkit.alerts import SEVERITIES, Event, Item, Notice
+from taskkit.alerts import Event, Item, Notice
 from taskkit.receivers.escaping import link_target
+from taskkit.receivers.finals import final_states
 from taskkit.receivers.letters import Letter, Piece, Row
 from taskkit.receivers.message import letter, shortened, tone_of, words_of
 from taskkit.receivers.words import instant, lasting, word
+
+LIST = "taskkit alerts list"
 
 
 def letters(notice: Notice, language: str, zone: tzinfo, *, links: bool = True) -> list[Letter]:
@@ -26,27 +28,12 @@ def letters(notice: Notice, language: str, zone: tzinfo, *, links: bool = True) 
         return [letter(whole, language, zone, links=links)]
     subject = _subject(items, language)
     head = (Row.of(Piece(subject, _tone(items)), form="title"),)
-    foot = (Row.of(word("digest_more", language)),)
+    foot = (Row.of(f"{word('digest_more', language)}{word('colon', language)}", Piece(LIST, "code")),)
     return [
         Letter(subject, head, tuple(_full(item, language, zone, links=links) for item in items), foot),
         Letter(subject, head, tuple(_short(item, language) for item in items), foot),
         Letter(subject, head, tuple(_ids(items, language)), foot),
     ]
-
-
-def final_states(items: Iterable[Item]) -> list[Item]:
-    """Each alert once, as it is now: what fires first, the worst first; a notebook does not hide a state."""
-    last: dict[int, Item] = {}
-    for item in sorted(items, key=lambda item: item.at):
-        known = last.get(item.alert_id)
-        if known is None or item.event is not Event.EVIDENCE:
-            last[item.alert_id] = item
-    return sorted(last.values(), key=_order)
-
-
-def _order(item: Item) -> tuple[int, int, int]:
-    state = {Event.RESOLVED: 1, Event.EVIDENCE: 2}.get(item.event, 0)
-    return state, -SEVERITIES.index(item.severity), item.alert_id
 
 
 def _subject(items: list[Item], language: str) -> str:

@@ -33,7 +33,7 @@ VERDICTS = {
     0: Verdict.SENT,
     11232: Verdict.PAUSE,
     11233: Verdict.PAUSE,
-    9499: Verdict.PLAIN,
+    9499: Verdict.SHRINK,
     19001: Verdict.MISCONFIGURED,
     19021: Verdict.RESIGN,
     19022: Verdict.MISCONFIGURED,

@@ -51,7 +51,7 @@ def _cut(
     if whole < len(body):
         letters = _most(len(body[whole].text), lambda count: fits((*rows, body[whole].first(count))))
         begun = body[whole].first(_between_letters(body[whole].text, letters))
-        rows = (*rows, begun) if begun.pieces else rows
+        rows = (*rows, begun) if begun.text.strip() else rows
     return with_mark(rows)
 
 

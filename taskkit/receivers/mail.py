@@ -17,7 +17,7 @@ from taskkit.alerts import Notice
 from taskkit.receivers import digest
 from taskkit.receivers.addresses import NOTHING, Hidden, fingerprint, redacted
 from taskkit.receivers.calling import GRACE_S, failure_word, within
-from taskkit.receivers.escaping import header
+from taskkit.receivers.escaping import header, inert
 from taskkit.receivers.fitting import fitted, tell_cut
 from taskkit.receivers.markup import PLAIN
 from taskkit.receivers.protocol import USUAL, Form, Options, Payload, Reply, Verdict
@@ -67,7 +67,7 @@ class Mail:
             tell_cut(self.name, notice.uuid, len(PLAIN.write(letters[0].rows).encode()), len(text.encode()))
         ids = " ".join(f"#{item.alert_id}" for item in notice.items[:1]) if len(notice.items) == 1 else ""
         made = EmailMessage(policy=policy.SMTP)
-        made["Subject"] = header(f"[taskkit] {letters[0].subject} {ids}")
+        made["Subject"] = header(f"[taskkit] {inert(letters[0].subject)} {ids}")
         made["From"], made["To"] = self.sender, ", ".join(self.to)
         made["Auto-Submitted"] = "auto-generated"
         made.set_content(text, charset="utf-8")
@@ -120,9 +120,8 @@ class Mail:
             )
         if isinstance(failure, smtplib.SMTPNotSupportedError):
             return Reply(Verdict.MISCONFIGURED, "not supported", redacted(str(failure), self._secrets))
-        if isinstance(failure, smtplib.SMTPServerDisconnected):
-            return Reply(Verdict.RETRY, "connection lost")
-        return Reply(Verdict.RETRY, failure_word(failure))
+        why = failure_word(failure)
+        return Reply(Verdict.RETRY, "connection lost" if why == "SMTPServerDisconnected" else why)
 
     @property
     def _secrets(self) -> tuple[Hidden, ...]:

@@ -56,7 +56,7 @@ def _bare(piece: Piece, text: str) -> str:
     return f"{text}: {piece.target}" if piece.look == "link" else text
 
 
-WECOM = Markup(_coloured, title="### ", quote="> ")
+WECOM = Markup(_coloured, title="### ")
 WECOM_V2 = Markup(_marked, title="### ", quote="> ", between="\n\n")
 DINGTALK = Markup(_marked, title="### ", quote="> ", between="\n\n")
 PLAIN = Markup(_bare)

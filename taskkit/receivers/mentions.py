@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from taskkit.alerts import SEVERITIES, Event, Notice
+from taskkit.receivers.finals import final_states
 
 MOST_PEOPLE = 50
 """DingTalk's limit for one message; more than that is a crowd anywhere."""
@@ -39,7 +40,10 @@ class Mentions:
         if not notice.items:
             return notice.mentions
         rank = SEVERITIES.index
-        return any(item.event in LOUD and rank(item.severity) >= rank(self.severity) for item in notice.items)
+        return any(
+            item.event in LOUD and rank(item.severity) >= rank(self.severity)
+            for item in final_states(notice.items)
+        )
 
     def limited(self, most: int = MOST_PEOPLE) -> Mentions:
         """At most ``most`` people, phone numbers first."""

@@ -77,7 +77,7 @@ def times_row(item: Item, language: str, zone: tzinfo) -> Row:
         told += [f"{word('lasted', language)} {lasting((item.at - item.since).total_seconds(), language)}"]
     if item.flaps:
         told += [word("flaps", language, n=item.flaps)]
-    return Row.of(word("dot", language).join(told), form="quote")
+    return Row.of(Piece(word("dot", language).join(told), "faint"), form="quote")
 
 
 def _cause(said: Said) -> list[Row]:

@@ -13,7 +13,7 @@ from taskkit.clock import utc_now
 from taskkit.receivers.addresses import NOTHING, Address, Hidden
 from taskkit.receivers.answers import JSON, encoded
 from taskkit.receivers.calling import Heard, post
-from taskkit.receivers.digest import final_states
+from taskkit.receivers.finals import final_states
 from taskkit.receivers.message import words_of
 from taskkit.receivers.protocol import USUAL, Form, Options, Payload, Reply, Verdict
 

@@ -14,6 +14,7 @@ from taskkit.center.drills import DrillDesk
 from taskkit.center.frames import FrameDesk
 from taskkit.center.granting import GrantDesk
 from taskkit.center.intake import Intake
+from taskkit.center.ledger import LedgerDesk
 from taskkit.center.limits import LimitDesk
 from taskkit.center.locks import LockDesk
 from taskkit.center.nodes import NodeDesk
@@ -68,6 +69,7 @@ class TaskCenter:
         self.watchdogs = WatchdogDesk(self.database)
         self.outbox = OutboxDesk(self.database)
         self.alerts = AlertBook(self.database, self.outbox)
+        self.ledger = LedgerDesk(self.database)
 
     def __repr__(self) -> str:
         return f"<TaskCenter {self.database!r}>"

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from taskkit.center import schema
 from taskkit.center.alerts import AlertBook
+from taskkit.center.alert_checks import CheckDesk
 from taskkit.center.database import Database
 from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
@@ -65,6 +66,7 @@ class TaskCenter:
         self.drills = DrillDesk(self.database)
         self.locks = LockDesk(self.database)
         self.frames = FrameDesk(self.database)
+        self.checks = CheckDesk(self.database, self.read)
         self.retention = RetentionDesk(self.database)
         self.watchdogs = WatchdogDesk(self.database)
         self.outbox = OutboxDesk(self.database)

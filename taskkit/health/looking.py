@@ -30,7 +30,7 @@ def look(settings: Settings) -> Facts:
     """The facts of the installation that the settings mean."""
     with closing(TaskCenter(settings.sqlalchemy_url(), pool_size=2)) as center:
         facts = Facts(
-            folders=tuple(_folders(settings)),
+            folders=tuple(folders(settings)),
             tzdata=tzdata_version(),
             payload_bytes=settings.max_payload_bytes,
             result_bytes=settings.max_result_bytes,
@@ -96,7 +96,7 @@ def _broker(
         server,
         cluster=queue.cluster_facts(),
         embedded=settings.embedded_redis,
-        latency_ms=round(min(_trip(queue) for _ in range(LOOKS)) * 1000, 3),
+        latency_ms=round(min(trip(queue) for _ in range(LOOKS)) * 1000, 3),
         rehearsed=prefix is not None,
         prefix=prefix,
     )
@@ -108,7 +108,8 @@ def _broker(
     return replace(found, foreign=_foreign(queue, center), dead=len(queue.buried(BURIED)))
 
 
-def _trip(queue: RedisQueue) -> float:
+def trip(queue: RedisQueue) -> float:
+    """Seconds for a PING and its answer."""
     began = monotonic()
     queue.ping()
     return monotonic() - began
@@ -142,7 +143,8 @@ def _settled(message: Message, center: TaskCenter) -> bool:
         return False
 
 
-def _folders(settings: Settings) -> list[Folder]:
+def folders(settings: Settings) -> list[Folder]:
+    """The folders that the settings name and that something is written to."""
     found = []
     if settings.embedded_database or settings.embedded_redis:
         found.append(_folder("home", settings.home))

@@ -192,8 +192,11 @@ class StoresRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """SQL, Redis, clocks and disks."""
 
     slow_ms: Annotated[float, Meta(gt=0, le=60_000)]
+    """Slow is a store of which even the quickest of three answers took longer."""
     clock_skew: Length
     disk_left: Size
+    persistence: bool
+    """Tell (as a note) of a Redis of one's own that keeps nothing on disk; the embedded one never does, by design."""
 
 
 class WatchdogRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):

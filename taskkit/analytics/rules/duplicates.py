@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.rules.base import about
@@ -27,9 +27,12 @@ CONFIDENCE = {
 }
 
 
-def diagnose(source: Source) -> Diagnosis:
-    """The verdict is the most frequent cause of a second effect; a double dispatch is told before all others."""
-    found = findings(source)
+def diagnose(source: Source, *, causes: Collection[str] | None = None) -> Diagnosis:
+    """The verdict is the most frequent cause of a second effect; a double dispatch is told before all others.
+
+    With ``causes`` nothing else is looked for.
+    """
+    found = [one for one in findings(source) if causes is None or one.cause in causes]
     counts = Counter(one.cause for one in found)
     verdict = _verdict(source, counts)
     quiet = verdict in {"no_data", "healthy"}

@@ -1,0 +1,74 @@
+"""``backlog``: what waits, in all queues together or in each; and how long it would take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskkit.alerts import Level, Reading
+from taskkit.analytics import Diagnosis
+from taskkit.analytics.diagnosis import Figure
+from taskkit.watchdog.place import Place
+from taskkit.watchdog.signals import BacklogRule
+from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
+
+WINDOW_S = 3600.0
+AGE_LOOKS = 4
+"""A diagnosis of so many looks ago is good enough: a backlog lasts, and to measure it costs more than to count it."""
+MARK = 0.8
+
+
+def check(rule: BacklogRule, place: Place) -> list[Reading]:
+    """One reading of all queues, or one of each queue in which something waits."""
+    depths = place.depths(rule.queues)
+    if rule.per == "queue":
+        return [_read(rule, place, one.queue, one.waiting, (one.queue,)) for one in depths]
+    return [_read(rule, place, "", sum(one.waiting for one in depths), rule.queues)]
+
+
+def _read(rule: BacklogRule, place: Place, name: str, waiting: int, queues: Sequence[str]) -> Reading:
+    level = Level.BREACH if waiting > rule.above else Level.CLEAR if waiting < rule.mark else Level.BETWEEN
+    if level is Level.BREACH:
+        return _breach(rule, name, waiting, _diagnosis(rule, place, queues))
+    slow = rule.drain_above is not None and waiting >= rule.drain_from
+    if slow:
+        found = _diagnosis(rule, place, queues)
+        by_time = _by_time(rule, found)
+        if by_time is Level.BREACH:
+            return _breach(rule, name, waiting, found, "drain")
+        level = Level.BETWEEN if by_time is Level.BETWEEN else level
+    return Reading(name, level, value=float(waiting), unit="tasks")
+
+
+def _diagnosis(rule: BacklogRule, place: Place, queues: Sequence[str]) -> Diagnosis:
+    return place.diagnosis("backlog", WINDOW_S, queues=queues, max_age_s=AGE_LOOKS * rule.every)
+
+
+def _by_time(rule: BacklogRule, found: Diagnosis) -> Level:
+    """Whether what waits needs too long at the present rates; None of a forecast means that it never ends."""
+    drain = found.figure("drain_now")
+    if found.verdict in QUIET or rule.drain_above is None:
+        return Level.CLEAR
+    seconds = float("inf") if drain is None else float(drain)
+    if seconds > rule.drain_above:
+        return Level.BREACH
+    return Level.BETWEEN if seconds > MARK * rule.drain_above else Level.CLEAR
+
+
+def _breach(rule: BacklogRule, name: str, waiting: int, found: Diagnosis, cause: str = "above") -> Reading:
+    figures = (
+        (Figure("waiting_all", waiting, "tasks"),) if not name and found.figure("waiting") != waiting else ()
+    )
+    if found.verdict in QUIET:
+        words = said(Remark("backlog", cause, _own(rule, waiting, found), found.forecast, found.actions))
+    else:
+        words = diagnosed(found, more=figures)
+    verdict = cause if found.verdict in QUIET else found.verdict
+    return Reading(name, Level.BREACH, verdict, float(waiting), "tasks", said=words)
+
+
+def _own(rule: BacklogRule, waiting: int, found: Diagnosis) -> Sequence[Figure]:
+    shown = [
+        one for one in found.evidence if one.name in {"service_per_s", "oldest_age"} and one.value is not None
+    ]
+    limits = [Figure("above", rule.above, "tasks"), Figure("drain_above", rule.drain_above, "s")]
+    return [Figure("waiting", waiting, "tasks"), *shown, *limits]

@@ -1,0 +1,19 @@
+"""``duplicates``: tasks with more than one run that had an effect, by their causes."""
+
+from __future__ import annotations
+
+from taskkit.alerts import Level, Reading
+from taskkit.watchdog.place import Place
+from taskkit.watchdog.signals import DuplicatesRule
+from taskkit.watchdog.wording import diagnosed
+
+
+def check(rule: DuplicatesRule, place: Place) -> list[Reading]:
+    """One reading, about the causes that the rule names."""
+    found = place.diagnosis("duplicates", rule.over, causes=rule.causes)
+    if found.verdict == "no_data":
+        return [Reading("", Level.NO_DATA)]
+    total = sum(int(found.figure(f"cause_{cause}") or 0) for cause in rule.causes)
+    if total <= rule.above:
+        return [Reading("", Level.CLEAR, value=float(total), unit="tasks")]
+    return [Reading("", Level.BREACH, found.verdict, float(total), "tasks", said=diagnosed(found))]

@@ -1,0 +1,60 @@
+"""``given_up``: new dead letters, by code; it ends by itself when there has been none for a while."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from itertools import groupby
+
+from taskkit.alerts import Level, Reading
+from taskkit.analytics.diagnosis import Action, Figure
+from taskkit.center.alert_checks import NewDead
+from taskkit.watchdog.checks import MOST
+from taskkit.watchdog.place import Place
+from taskkit.watchdog.signals import GivenUpRule
+from taskkit.watchdog.wording import Remark, said
+
+UNKNOWN = "?"
+
+
+def check(rule: GivenUpRule, place: Place) -> list[Reading]:
+    """A reading of each code of which more tasks gave up than may; the most frequent codes, where there are many."""
+    dead = sorted(place.center.checks.new_dead(place.ago(rule.over)), key=lambda one: one.task_code)
+    by_code = [list(some) for _, some in groupby(dead, key=lambda one: one.task_code)]
+    found = [some for some in by_code if _count(some) > rule.above]
+    return [_given_up(some) for some in sorted(found, key=_count, reverse=True)[:MOST]]
+
+
+def _count(some: Sequence[NewDead]) -> int:
+    return sum(one.tasks for one in some)
+
+
+def _given_up(some: Sequence[NewDead]) -> Reading:
+    most = max(some, key=lambda one: (one.tasks, one.fingerprint))
+    code = shlex.quote(most.task_code)
+    figures = (
+        Figure("new_dead", _count(some), "tasks"),
+        Figure("causes", len(some), ""),
+        Figure("fingerprint", most.fingerprint or UNKNOWN),
+        Figure("of_cause", most.tasks, "tasks"),
+    )
+    actions = (
+        Action("show_task", f"taskkit tasks show {most.sample_id} --all"),
+        Action("see_dead", f"taskkit tasks dead --code {code}"),
+        Action("retry_dead", f"taskkit tasks retry --status given_up --code {code}"),
+    )
+    words = {
+        "code": most.task_code,
+        "queue": most.queue,
+        "task": str(most.sample_id),
+        "error": most.error or UNKNOWN,
+    }
+    return Reading(
+        most.task_code,
+        Level.BREACH,
+        most.fingerprint or "unknown",
+        float(_count(some)),
+        "tasks",
+        said=said(Remark("given_up", "new", figures, actions=actions, words=words)),
+        since=min(one.first_at for one in some),
+    )

@@ -1,0 +1,31 @@
+"""``success_rate``: how many of the runs of the last minutes ended well."""
+
+from __future__ import annotations
+
+from taskkit.alerts import Level, Reading
+from taskkit.analytics.diagnosis import Figure
+from taskkit.watchdog.place import Place
+from taskkit.watchdog.signals import SuccessRateRule
+from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
+
+
+def check(rule: SuccessRateRule, place: Place) -> list[Reading]:
+    """One reading; with fewer runs than the rule wants there is nothing to judge by."""
+    counts = place.center.checks.outcomes(place.ago(rule.over), place.now)
+    if counts.judged < rule.min_runs:
+        return [Reading("", Level.NO_DATA, unit="%")]
+    rate = 100.0 * counts.succeeded / counts.judged
+    if rate >= rule.below:
+        return [Reading("", Level.CLEAR, value=rate, unit="%")]
+    found = place.diagnosis("success_rate", rule.over, max_age_s=rule.every)
+    if found.verdict not in QUIET:
+        return [Reading("", Level.BREACH, found.verdict, rate, "%", said=diagnosed(found))]
+    figures = (
+        Figure("success_runs", rate, "%"),
+        Figure("runs_judged", counts.judged, "runs"),
+        Figure("runs_failed", counts.failed, "runs"),
+        Figure("below", rule.below, "%"),
+    )
+    return [
+        Reading("", Level.BREACH, "below", rate, "%", said=said(Remark("success_rate", "below", figures)))
+    ]

@@ -1,0 +1,37 @@
+"""``watchdog``: another watchdog that fell silent and was not replaced. That all of them have is told by schedulers."""
+
+from __future__ import annotations
+
+from taskkit.alerts import Level, Reading
+from taskkit.analytics.diagnosis import Action, Figure
+from taskkit.center.alert_checks import NodeSign
+from taskkit.watchdog.place import Place
+from taskkit.watchdog.signals import WatchdogRule
+from taskkit.watchdog.wording import Remark, said
+
+
+def check(rule: WatchdogRule, place: Place) -> list[Reading]:
+    """A reading of each silent one."""
+    signs = [one for one in place.watchdogs() if one.id != place.own_watchdog]
+    alive = [one for one in place.watchdogs() if one.beats(rule.after)]
+    silent = [one for one in signs if one.stopped_at is None and one not in alive]
+    return [_silent(one, len(alive)) for one in silent if not _replaced(one, alive)]
+
+
+def _replaced(gone: NodeSign, alive: list[NodeSign]) -> bool:
+    return any(one.started_at > gone.heartbeat_at for one in alive)
+
+
+def _silent(watchdog: NodeSign, alive: int) -> Reading:
+    figures = (Figure("heartbeat_age", watchdog.heartbeat_age_s, "s"), Figure("watchdogs_alive", alive, ""))
+    words = {"watchdog": watchdog.id, "host": watchdog.host, "pid": str(watchdog.pid)}
+    actions = (Action("start_watchdog", "python -m taskkit.watchdog"),)
+    return Reading(
+        watchdog.id,
+        Level.BREACH,
+        "silent",
+        watchdog.heartbeat_age_s,
+        "s",
+        said=said(Remark("watchdog", "silent", figures, actions=actions, words=words)),
+        since=watchdog.heartbeat_at,
+    )

@@ -107,9 +107,9 @@ class Found:
 
 def look(settings: Settings, center: TaskCenter, rules: Sequence[Rule]) -> list[Found]:
     """Run the checks of these rules once, each within its limit; nothing is written."""
-    from taskkit.watchdog.checks import Place, check
+    from taskkit.watchdog.checks import Place, run_check
 
-    looker = Looker(lambda rule: check(rule, Place(center, settings, center.now())))
+    looker = Looker(lambda rule: run_check(rule, Place(center, settings, center.now())))
     looked = [Found(rule, looker.look(rule), center.now()) for rule in rules]
     live, silences = center.alerts.open(), center.alerts.silences()
     firing = [alert for alert in live if alert.state is AlertState.FIRING]

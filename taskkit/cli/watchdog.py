@@ -144,7 +144,7 @@ def _in_words(value: object) -> str:
     if isinstance(value, Length):
         return duration(value)
     if isinstance(value, Size):
-        return f"{value / (1 << 20):g} MiB"
+        return f"{value / (1 << 30):g} GiB" if value >= 1 << 30 else f"{value / (1 << 20):g} MiB"
     if isinstance(value, bool):
         return "on" if value else "off"
     return "/".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 from taskkit.texts import cut, harmless
 
 SHOWN_BYTES = 240
+SHORTEST_SECRET, SHORTEST_PIECE = 8, 16
 _PARAMETER = re.compile(
     r"((?:access_token|token|key|sign|secret|password)=)([^\s&\"'<>,;\]})]+)", re.IGNORECASE
 )
@@ -70,21 +71,20 @@ class Address:
             if value
             else f"{parts.scheme}://{host}/…"
         )
-        hidden = [part for part in (value, "" if value else _beyond_host(url)) if part]
-        return cls(
-            Hidden(url), shown, fingerprint(value or url), (Hidden(url), *map(Hidden, hidden), *secrets)
-        )
+        hidden = tuple(map(Hidden, _secret_parts(url)))
+        return cls(Hidden(url), shown, fingerprint(value or url), (Hidden(url), *hidden, *secrets))
 
     def redact(self, text: str) -> str:
         """What somebody else said, short and on one line, without our secrets and our place in the network."""
         return redacted(text, self.secrets)
 
 
-def _beyond_host(url: str) -> str:
-    """Path and query, where they are long enough to be a secret and not just ``/hook``."""
+def _secret_parts(url: str) -> list[str]:
+    """What in a URL may be a secret: its password, the values of its query, long pieces of its path."""
     parts = urlsplit(url)
-    rest = parts.path.strip("/") + (f"?{parts.query}" if parts.query else "")
-    return rest if len(rest) >= 16 else ""
+    values = [value for _, value in parse_qsl(parts.query) if len(value) >= SHORTEST_SECRET]
+    pieces = [piece for piece in parts.path.split("/") if len(piece) >= SHORTEST_PIECE]
+    return [*([parts.password] if parts.password else []), *values, *pieces]
 
 
 def fingerprint(text: str) -> str:

@@ -42,7 +42,7 @@ def load(path: Path, env: Mapping[str, str]) -> dict[str, Receiver]:
 
 def read(text: str, env: Mapping[str, str], *, place: str = FILE) -> dict[str, Receiver]:
     """The receivers of a text."""
-    page = _Page(text, place)
+    page = _ReceiversText(text, place)
     content = page.parsed()
     for key in content:
         if key != "receiver":
@@ -60,7 +60,7 @@ def read(text: str, env: Mapping[str, str], *, place: str = FILE) -> dict[str, R
     return found
 
 
-class _Page:
+class _ReceiversText:
     """The text of a file, which knows the line of what it refuses."""
 
     def __init__(self, text: str, place: str) -> None:
@@ -82,7 +82,9 @@ class _Page:
 class _Table:
     """One [[receiver]], checked key by key."""
 
-    def __init__(self, page: _Page, number: int, values: dict[str, Any], env: Mapping[str, str]) -> None:
+    def __init__(
+        self, page: _ReceiversText, number: int, values: dict[str, Any], env: Mapping[str, str]
+    ) -> None:
         self.page, self.number, self.values, self.env = page, number, values, env
 
     def refuse(self, key: str, problem: str) -> NoReturn:

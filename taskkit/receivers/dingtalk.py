@@ -20,7 +20,7 @@ from taskkit.receivers.addresses import NOTHING, Address, Hidden
 from taskkit.receivers.answers import JSON, code_of, decoded, encoded, looks_like_html, no_code, said
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.escaping import inert
-from taskkit.receivers.fitting import fitted, tell_cut
+from taskkit.receivers.fitting import Paper, fitted
 from taskkit.receivers.letters import Row
 from taskkit.receivers.markup import DINGTALK, PLAIN
 from taskkit.receivers.mentions import MOST_PEOPLE, Mentions
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 MOST_BODY_BYTES = 19_000
 """Of the 20,000 that are taken."""
 UUID_BYTES = 96
+UNTITLED = "taskkit"
+"""A message without a title is refused."""
 MONTH = 3000
 """Calls that an organisation's standard edition has a month."""
 PAUSE_S = 610.0
@@ -105,18 +107,16 @@ class DingTalk:
         mentions = self.options.mentions.due(notice, mention_all=form.mention_all).limited()
         letters = digest.letters(notice, language, zone, links=form.links)
         markup = PLAIN if kind == "text" else DINGTALK
-        title = inert(letters[0].subject)
+        title = inert(letters[0].subject) or UNTITLED
 
         def body(rows: Sequence[Row]) -> bytes:
             text = self._with_tail(markup.write(rows), mentions, markup.between, language)
             return encoded(_message(kind, title, text, mentions))
 
         limit = min(form.limit or MOST_BODY_BYTES, MOST_BODY_BYTES) - UUID_BYTES
-        rows = fitted(letters, lambda rows: len(body(rows)), limit, mark=word("cut", language))
-        made = body(rows)
-        if all(rows != letter.rows for letter in letters):
-            tell_cut(self.name, notice.uuid, len(body(letters[0].rows)), len(made))
-        return [Payload(body=made, kind=kind)]
+        paper = Paper(limit, lambda rows: len(body(rows)), language)
+        rows = fitted(letters, paper, receiver=self.name, uuid=notice.uuid)
+        return [Payload(body=body(rows), kind=kind)]
 
     def _with_tail(self, text: str, mentions: Mentions, between: str, language: str) -> str:
         called = [f"@{one}" for one in (*mentions.mobiles, *mentions.users)]

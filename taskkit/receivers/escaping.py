@@ -17,7 +17,7 @@ _LINK = re.compile(r"(?<=\w):(?=//)|(?<=\bwww)\.|(?<=\bmailto):|(?<=\bjavascript
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
 _CODE = re.compile(r"<(?=[@/!a-zA-Z])|@(?=all\b|所有人|\+?\d{5})", re.IGNORECASE)
 _CODE_LOOKALIKES = {"<": "＜", "@": "＠"}
-_NOT_IN_URLS = re.compile(r"[\s\x00-\x1f\x7f]")
+_NOT_IN_URLS = re.compile("[\\s\\x00-\\x1f\\x7f\ud800-\udfff]")
 
 
 def inert(text: str) -> str:

@@ -16,12 +16,11 @@ from taskkit.receivers.addresses import NOTHING, Address, Hidden
 from taskkit.receivers.answers import JSON, code_of, decoded, encoded, no_code, said
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.escaping import inert, inert_code
-from taskkit.receivers.fitting import fitted, tell_cut
+from taskkit.receivers.fitting import Paper, fitted
 from taskkit.receivers.letters import Row
 from taskkit.receivers.markup import PLAIN
 from taskkit.receivers.mentions import Mentions
 from taskkit.receivers.protocol import USUAL, Form, Options, Payload, Reply, Verdict
-from taskkit.receivers.words import word
 
 MOST_BODY_BYTES = 19_000
 """Of the 20 KB that are taken."""
@@ -85,11 +84,9 @@ class Feishu:
             return encoded({"msg_type": kind, "content": made})
 
         limit = min(form.limit or MOST_BODY_BYTES, MOST_BODY_BYTES) - SIGNATURE_BYTES
-        rows = fitted(letters, lambda rows: len(body(rows)), limit, mark=word("cut", language))
-        made = body(rows)
-        if all(rows != letter.rows for letter in letters):
-            tell_cut(self.name, notice.uuid, len(body(letters[0].rows)), len(made))
-        return [Payload(body=made, kind=kind)]
+        paper = Paper(limit, lambda rows: len(body(rows)), language)
+        rows = fitted(letters, paper, receiver=self.name, uuid=notice.uuid)
+        return [Payload(body=body(rows), kind=kind)]
 
     def _lacking(self, rows: Sequence[Row]) -> str:
         """The keyword to be added, so that the robot takes the message."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from taskkit.receivers.letters import Letter, Piece, Row
+from taskkit.receivers.words import word
 
 log = logging.getLogger(__name__)
 Measure = Callable[[Sequence[Row]], int]
@@ -15,15 +17,27 @@ FOOT_SHARE = 0.5
 """Of the limit, that what to do may take before the text; where it is longer it is cut as well."""
 
 
-def fitted(letters: Sequence[Letter], measure: Measure, limit: int, *, mark: str) -> tuple[Row, ...]:
-    """The rows of the first letter that fits; of the last one as many as there is room for, with ``mark`` where it was cut.
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """What a message must fit on: ``measure`` counts the bytes of rows as they will be sent, with all that comes along."""
 
-    ``measure`` counts the bytes of rows as they will be sent, with whatever else comes with them.
-    """
+    limit: int
+    measure: Measure
+    language: str
+
+
+def fitted(letters: Sequence[Letter], paper: Paper, *, receiver: str, uuid: str) -> tuple[Row, ...]:
+    """The rows of the first letter that fits; of the last one as many as there is room for, and a warning in the log."""
     for letter in letters:
-        if measure(letter.rows) <= limit:
+        if paper.measure(letter.rows) <= paper.limit:
             return letter.rows
-    last = letters[-1]
+    rows = _shortened(letters[-1], paper.measure, paper.limit, word("cut", paper.language))
+    _tell_cut(receiver, uuid, paper.measure(letters[0].rows), paper.measure(rows))
+    return rows
+
+
+def _shortened(last: Letter, measure: Measure, limit: int, mark: str) -> tuple[Row, ...]:
+    """As much as there is room for, with the mark where it was cut; what to do comes before the text."""
     if measure((*last.head, Row.of(mark))) > limit:
         return _cut((), last.rows, (), measure, limit, mark)
     if last.foot and measure((*last.head, Row.of(mark), *last.foot)) <= limit * FOOT_SHARE:
@@ -79,10 +93,19 @@ def _joins(letter: str) -> bool:
     )
 
 
-@lru_cache(maxsize=1024)
-def tell_cut(receiver: str, uuid: str, original: int, sent: int) -> None:
+def _tell_cut(receiver: str, uuid: str, original: int, sent: int) -> None:
     """One warning for each message that did not fit, however often it is made."""
+    told = _told(receiver, uuid)
+    if told:
+        return
+    told.append(original)
     log.warning(
         "a message for receiver %r has %d bytes and was cut to %d", receiver, original, sent,
         extra={"notice": uuid, "bytes": original},
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _told(receiver: str, uuid: str) -> list[int]:
+    """The sizes that were told of a message: an empty list at first, the same one ever after."""
+    return []

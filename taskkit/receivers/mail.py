@@ -18,10 +18,9 @@ from taskkit.receivers import digest
 from taskkit.receivers.addresses import NOTHING, Hidden, fingerprint, redacted
 from taskkit.receivers.calling import GRACE_S, failure_word, within
 from taskkit.receivers.escaping import header, inert
-from taskkit.receivers.fitting import fitted, tell_cut
+from taskkit.receivers.fitting import Paper, fitted
 from taskkit.receivers.markup import PLAIN
 from taskkit.receivers.protocol import USUAL, Form, Options, Payload, Reply, Verdict
-from taskkit.receivers.words import word
 
 MOST_TEXT_BYTES = 200_000
 MOST_ATTACHED_BYTES = 10 * 1024 * 1024
@@ -58,13 +57,8 @@ class Mail:
     ) -> Sequence[Payload]:
         """One mail; Date and Message-ID come when it is sent."""
         letters = digest.letters(notice, language, zone, links=form.links)
-        limit = form.limit or MOST_TEXT_BYTES
-        rows = fitted(
-            letters, lambda rows: len(PLAIN.write(rows).encode()), limit, mark=word("cut", language)
-        )
-        text = PLAIN.write(rows)
-        if all(rows != letter.rows for letter in letters):
-            tell_cut(self.name, notice.uuid, len(PLAIN.write(letters[0].rows).encode()), len(text.encode()))
+        paper = Paper(form.limit or MOST_TEXT_BYTES, lambda rows: len(PLAIN.write(rows).encode()), language)
+        text = PLAIN.write(fitted(letters, paper, receiver=self.name, uuid=notice.uuid))
         ids = " ".join(f"#{item.alert_id}" for item in notice.items[:1]) if len(notice.items) == 1 else ""
         made = EmailMessage(policy=policy.SMTP)
         made["Subject"] = header(f"[taskkit] {inert(letters[0].subject)} {ids}")

@@ -16,6 +16,7 @@ from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.finals import final_states
 from taskkit.receivers.message import words_of
 from taskkit.receivers.protocol import USUAL, Form, Options, Payload, Reply, Verdict
+from taskkit.texts import encodable
 
 NEVER = "0001-01-01T00:00:00Z"
 """The end of what has not ended, as Alertmanager writes it."""
@@ -62,7 +63,7 @@ class Webhook:
             "externalURL": next((item.link for item in items if item.link), ""),
             "alerts": alerts,
         }
-        return [Payload(body=encoded(body), kind="json")]
+        return [Payload(body=encoded(_encodable(body)), kind="json")]
 
     def send(self, payload: Payload, *, uuid: str, now: datetime) -> Reply:
         """Send; ``uuid`` goes along as the header Idempotency-Key."""
@@ -119,7 +120,7 @@ def _alert(item: Item, language: str) -> dict[str, Any]:
         "startsAt": _instant(item.since),
         "endsAt": _instant(item.at) if over else NEVER,
         "generatorURL": item.link,
-        "fingerprint": sha256(f"{item.rule}\0{item.object}".encode()).hexdigest()[:16],
+        "fingerprint": sha256(encodable(f"{item.rule}\0{item.object}").encode()).hexdigest()[:16],
     }
 
 
@@ -132,7 +133,7 @@ def _message(notice: Notice) -> dict[str, Any]:
         "startsAt": _instant(utc_now()),
         "endsAt": NEVER,
         "generatorURL": "",
-        "fingerprint": sha256(notice.subject.encode()).hexdigest()[:16],
+        "fingerprint": sha256(encodable(notice.subject).encode()).hexdigest()[:16],
     }
 
 
@@ -144,6 +145,15 @@ def _common(alerts: list[dict[str, Any]], table: str, names: Sequence[str] = ())
         for name, value in first.items()
         if (not names or name in names) and all(alert[table].get(name) == value for alert in alerts)
     }
+
+
+def _encodable(value: Any) -> Any:
+    """The value with every text in it as JSON can hold it: an error's text may have half a letter in it."""
+    if isinstance(value, dict):
+        return {name: _encodable(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_encodable(inner) for inner in value]
+    return encodable(value) if isinstance(value, str) else value
 
 
 def _instant(moment: datetime) -> str:

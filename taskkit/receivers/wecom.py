@@ -13,7 +13,7 @@ from taskkit.receivers import digest
 from taskkit.receivers.addresses import Address
 from taskkit.receivers.answers import JSON, code_of, decoded, encoded, no_code, said
 from taskkit.receivers.calling import Heard, post
-from taskkit.receivers.fitting import fitted, tell_cut
+from taskkit.receivers.fitting import Paper, fitted
 from taskkit.receivers.letters import Row
 from taskkit.receivers.markup import PLAIN, WECOM, WECOM_V2, Markup
 from taskkit.receivers.mentions import Mentions
@@ -87,11 +87,8 @@ class WeCom:
             return MARKUPS[kind].write(rows) + tail
 
         limit = min(form.limit or LIMITS[kind], LIMITS[kind])
-        rows = fitted(letters, lambda rows: len(written(rows).encode()), limit, mark=word("cut", language))
-        content = written(rows)
-        if all(rows != letter.rows for letter in letters):
-            tell_cut(self.name, notice.uuid, len(written(letters[0].rows).encode()), len(content.encode()))
-        return content
+        paper = Paper(limit, lambda rows: len(written(rows).encode()), language)
+        return written(fitted(letters, paper, receiver=self.name, uuid=notice.uuid))
 
     def send(self, payload: Payload, *, uuid: str, now: datetime) -> Reply:
         """Send a message; a file is uploaded first."""

@@ -28,10 +28,10 @@ def line_of(text: str, path: str | Sequence[str | int]) -> int:
 
 def lines(text: str) -> dict[tuple[str, ...], int]:
     """The line of every table, key and value of a list, by its path."""
-    return _Reader(text).read()
+    return _LineReader(text).read()
 
 
-class _Reader:
+class _LineReader:
     """Walks through a text that is known to be TOML, and notes where things begin."""
 
     def __init__(self, text: str) -> None:

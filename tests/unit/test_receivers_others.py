@@ -214,19 +214,24 @@ def test_a_mail_server_without_tls_gets_no_password() -> None:
 # the fake robots
 
 
-def test_the_fake_robot_bans_who_sends_too_often_and_lets_him_in_again() -> None:
-    with wecom_robot(speed=600) as robot:
-        one = receiver("wecom", url=robot.url)
-        replies = [sent(one, notice(item(number)))[0] for number in range(1, 26)]
-        codes = [reply.code for reply in replies]
-        assert codes[:20] == ["0"] * 20 or robot.most_in() <= 20
-        robot.answers([])
-        while robot.time() < robot.banned_until:
-            time.sleep(0.01)
-        time.sleep(60 / robot.speed)
-        assert sent(one, notice(item(99)))[0].code == "0"
-        assert ids_of(robot.messages)[-1] == 99
-        assert len(robot.calls_in_ban) == codes.count("45009")
+@pytest.mark.parametrize(("kind", "code", "ban_s"), [("wecom", "45009", 60), ("dingtalk", "130101", 600)])
+def test_the_fake_robot_bans_who_sends_too_often_and_lets_him_in_again(
+    kind: str, code: str, ban_s: float
+) -> None:
+    with wecom_robot() if kind == "wecom" else dingtalk_robot(secret="") as robot:
+        one = receiver(kind, url=robot.url)
+
+        def told(number: int) -> str:
+            return sent(one, notice(item(number), uuid=str(number)))[0].code
+
+        assert [told(number) for number in range(1, 24)] == ["0"] * 20 + [code] * 3
+        robot.skip(ban_s - 10)
+        assert told(24) == code
+        robot.skip(10)
+        assert told(25) == "0"
+        assert ids_of(robot.messages) == [*range(1, 21), 25]
+        assert len(robot.calls_in_ban) == 4
+        assert robot.most_in() == 23
 
 
 def test_the_fake_robots_refuse_as_documented() -> None:

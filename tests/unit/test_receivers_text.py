@@ -99,6 +99,15 @@ def test_the_robots_would_call_nobody_for_it(evil: str) -> None:
             assert [robot.called(call) for call in robot.calls] == [set()]
 
 
+def test_half_a_letter_in_an_error_stops_no_message() -> None:
+    hook = receiver("webhook", url="http://localhost/hook")
+    told = evil_notice("half \udc80 of it")
+    linked = notice(item(link="https://a.example/\udc80", runbook="r\udc80"), subject="\udc80")
+    for one in (*channels(), hook):
+        assert "udc80" in read(one, told)
+        assert read(one, linked)
+
+
 def test_lines_of_a_text_begin_no_heading_list_or_rule() -> None:
     said = Said(title="t", text="# a\n> b\n- c\n---\n=== \n+ d\n|e|")
     content = text(bodies(channels()[3], notice(item(said={"zh": said}, runbook="", link="")))[0])

@@ -20,7 +20,7 @@ URL = "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=693axxx6-7aoc-4bc4-9
 def test_bot_01_a_long_message_is_cut_at_a_letter_with_its_header_and_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    one, told = receiver("wecom", url=URL), saying("告" * 1667, title="")
+    one, told = receiver("wecom", url=URL), saying("告" * 1667, title="", uuid="bot-01")
     with caplog.at_level(logging.WARNING):
         calls = payloads(one, told)
         payloads(one, told)

@@ -22,10 +22,12 @@ from taskkit.receivers.ping import ping
 from taskkit.service import Stop, Ticker, Troubles
 from taskkit.settings import Settings
 from taskkit.watchdog.away import SqlAway
-from taskkit.watchdog.checks import Place, check, sql_away
+from taskkit.watchdog.checks import run_check
+from taskkit.watchdog.checks.stores import sql_away
 from taskkit.watchdog.engine import Engine, Outcome
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
+from taskkit.watchdog.place import Place
 from taskkit.watchdog.policy import Policy, load_policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
@@ -205,7 +207,7 @@ class WatchdogProcess:
             )
 
     def _readings(self, rule: Rule) -> list[Reading]:
-        return check(rule, Place(self.looks, self.settings, self.looks.now()))
+        return run_check(rule, Place(self.looks, self.settings, self.looks.now()))
 
     def _may_tell_alone(self) -> bool:
         """While SQL is away no lease can be had: who held it last tells."""

@@ -17,7 +17,7 @@ from taskkit.errors import InputError
 if TYPE_CHECKING:
     from taskkit.alerts import Alert, Notice
     from taskkit.receivers.protocol import Receiver
-    from taskkit.watchdog.checking import Found
+    from taskkit.watchdog.checking import Looked
     from taskkit.watchdog.policy import Policy
     from taskkit.watchdog.signals import Rule
     from taskkit.watchdog.step import Turn
@@ -84,7 +84,7 @@ def _chosen(policy: Policy, rule: str | None) -> Sequence[Rule]:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Rehearsed:
     """What a receiver would get of one alert; there may be no receiver at all."""
 
     alert: Alert
@@ -113,7 +113,7 @@ class Message:
         }
 
 
-def _messages(front: Front, policy: Policy, found: Sequence[Found]) -> Iterator[Message]:
+def _messages(front: Front, policy: Policy, found: Sequence[Looked]) -> Iterator[Rehearsed]:
     """For each object over its limit that nothing keeps quiet: what would be told when it fires."""
     from taskkit.alerts import Event, Notice
     from taskkit.watchdog.post import Post
@@ -128,7 +128,7 @@ def _messages(front: Front, policy: Policy, found: Sequence[Found]) -> Iterator[
             item = post.item(alert, Event.FIRING, one.rule, one.now)
             names = [posting.receiver for posting in post.postings(alert, Event.FIRING, one.rule, one.now)]
             for name in names or [""]:
-                yield Message(alert, Notice(uuid="dry-run", receiver=name, items=(item,)), receivers.get(name))
+                yield Rehearsed(alert, Notice(uuid="dry-run", receiver=name, items=(item,)), receivers.get(name))
 
 
 def result_of(turn: Turn, rule: Rule) -> str:
@@ -150,7 +150,7 @@ def result_of(turn: Turn, rule: Rule) -> str:
     return "fires"
 
 
-def _shape(one: Found) -> dict[str, Any]:
+def _shape(one: Looked) -> dict[str, Any]:
     from taskkit.cli.alerts_shown import alert_shape
 
     return {
@@ -164,7 +164,7 @@ def _shape(one: Found) -> dict[str, Any]:
     }
 
 
-def _rows(one: Found, language: str) -> list[tuple[object, ...]]:
+def _rows(one: Looked, language: str) -> list[tuple[object, ...]]:
     from taskkit.cli.alerts_shown import words_of
     from taskkit.render import milliseconds, one_line
 
@@ -187,7 +187,7 @@ def _rows(one: Found, language: str) -> list[tuple[object, ...]]:
     return [*rows] or [(one.rule.id, "-", "well", "-", took)]
 
 
-def _show(front: Front, policy: Policy, found: Sequence[Found], messages: Sequence[Message] | None) -> None:
+def _show(front: Front, policy: Policy, found: Sequence[Looked], messages: Sequence[Rehearsed] | None) -> None:
     from taskkit.render import show, table
 
     language = front.settings.watchdog.language
@@ -201,7 +201,7 @@ def _show(front: Front, policy: Policy, found: Sequence[Found], messages: Sequen
         _show_messages(front, messages)
 
 
-def _show_messages(front: Front, messages: Sequence[Message]) -> None:
+def _show_messages(front: Front, messages: Sequence[Rehearsed]) -> None:
     from taskkit.render import show
 
     if not messages:

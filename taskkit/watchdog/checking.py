@@ -84,7 +84,7 @@ def _strangers(folder: Path | None, rules: Sequence[Rule], names: Sequence[str])
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Looked:
     """What the check of one rule came to, and what a watchdog would make of it now."""
 
     rule: Rule
@@ -105,22 +105,22 @@ class Found:
         return [turn for turn in self.turns if turn.after is not None and turn.after.object in breached]
 
 
-def look(settings: Settings, center: TaskCenter, rules: Sequence[Rule]) -> list[Found]:
+def look(settings: Settings, center: TaskCenter, rules: Sequence[Rule]) -> list[Looked]:
     """Run the checks of these rules once, each within its limit; nothing is written."""
     from taskkit.watchdog.checks import Place, run_check
 
     looker = Looker(lambda rule: run_check(rule, Place(center, settings, center.now())))
-    looked = [Found(rule, looker.look(rule), center.now()) for rule in rules]
+    looked = [Looked(rule, looker.look(rule), center.now()) for rule in rules]
     live, silences = center.alerts.open(), center.alerts.silences()
     firing = [alert for alert in live if alert.state is AlertState.FIRING]
 
-    def steps(one: Found, explains: Sequence[Alert]) -> Found:
+    def steps(one: Looked, explains: Sequence[Alert]) -> Looked:
         if one.outcome.error is not None:
             return one
         found = turns(
             one.rule, live, one.outcome.readings, one.now, firing=explains, silences=silences
         )
-        return Found(one.rule, one.outcome, one.now, found)
+        return Looked(one.rule, one.outcome, one.now, found)
 
     first = [steps(one, firing) for one in looked]
     also = [turn.after for one in first for turn in one.wrong if turn.after is not None]

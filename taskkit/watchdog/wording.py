@@ -12,7 +12,7 @@ from typing import Any
 
 from taskkit.alerts import LANGUAGES, Said
 from taskkit.analytics import wording as analytics
-from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
+from taskkit.analytics.diagnosis import Action, Diagnosis, Figure
 from taskkit.texts import cut
 from taskkit.watchdog.rounds import CheckState
 from taskkit.watchdog.signals import Rule
@@ -46,21 +46,21 @@ def texts(language: str) -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def said(finding: Remark) -> dict[str, Said]:
+def said(remark: Remark) -> dict[str, Said]:
     """A finding in each language."""
-    return {language: _found(finding, language) for language in LANGUAGES}
+    return {language: _found(remark, language) for language in LANGUAGES}
 
 
-def _found(finding: Remark, language: str) -> Said:
-    words = texts(language)[finding.signal][finding.cause]
-    values = _Known({name: cut(value, LONGEST) for name, value in (finding.words or {}).items()})
-    values |= {one.name: analytics.shown(one, language) for one in (*finding.figures, *finding.forecast)}
+def _found(remark: Remark, language: str) -> Said:
+    words = texts(language)[remark.signal][remark.cause]
+    values = _Known({name: cut(value, LONGEST) for name, value in (remark.words or {}).items()})
+    values |= {one.name: analytics.shown(one, language) for one in (*remark.figures, *remark.forecast)}
     return Said(
         title=str(words["title"]).format_map(values),
         text=str(words["text"]).format_map(values),
-        figures=_lines(finding.figures[:FIGURES], language),
-        forecast=_lines(finding.forecast, language),
-        actions=tuple((_word("actions", one.name, language), one.command) for one in finding.actions),
+        figures=_lines(remark.figures[:FIGURES], language),
+        forecast=_lines(_with_value(remark.forecast), language),
+        actions=tuple((_word("actions", one.name, language), one.command) for one in remark.actions),
     )
 
 
@@ -69,29 +69,20 @@ class _Known(dict[str, str]):
         return "n/a"
 
 
-def diagnosed(
-    diagnosis: Diagnosis, *, cause: str = "", subject: Subject | None = None, more: Sequence[Figure] = ()
-) -> dict[str, Said]:
-    """A diagnosis in each language; ``cause`` in place of its verdict; ``more`` and the subject's figures come first."""
+def diagnosed(diagnosis: Diagnosis, *, cause: str = "", more: Sequence[Figure] = ()) -> dict[str, Said]:
+    """A diagnosis in each language; ``cause`` in place of its verdict; the figures of ``more`` come before its own."""
     about = replace(diagnosis, verdict=cause or diagnosis.verdict)
-    return {language: _diagnosed(about, subject, more, language) for language in LANGUAGES}
+    figures = {one.name: one for one in (*more, *diagnosis.evidence)} | {one.name: one for one in more}
+    shown = _with_value(list(figures.values()))[:FIGURES]
+    return {language: _diagnosed(about, shown, language) for language in LANGUAGES}
 
 
-def _diagnosed(diagnosis: Diagnosis, subject: Subject | None, more: Sequence[Figure], language: str) -> Said:
-    own = subject.figures if subject is not None else ()
-    figures = {one.name: one for one in (*diagnosis.evidence, *own, *more)}
-    first = [one.name for one in (*more, *own)]
-    ordered = [figures[name] for name in dict.fromkeys([*first, *figures])]
-    known = [
-        one
-        for one in ordered
-        if one.value is not None and not (isinstance(one.value, str) and one.name == "stack")
-    ]
+def _diagnosed(diagnosis: Diagnosis, figures: Sequence[Figure], language: str) -> Said:
     return Said(
         title=analytics.sentences(diagnosis, "title", language),
         text=analytics.sentences(diagnosis, "text", language),
-        figures=_lines(known[:FIGURES], language),
-        forecast=_lines([one for one in diagnosis.forecast if one.value is not None], language),
+        figures=_lines(figures, language),
+        forecast=_lines(_with_value(diagnosis.forecast), language),
         actions=tuple((_word("actions", one.name, language), one.command) for one in diagnosis.actions),
     )
 
@@ -109,6 +100,11 @@ def check_said(rule: Rule, check: CheckState, now: datetime) -> dict[str, Said]:
 def clock_time(at: datetime, zone: str) -> str:
     """``14:05``, as people of this zone read it."""
     return at.astimezone(load_zone(zone)).strftime("%H:%M")
+
+
+def _with_value(figures: Sequence[Figure]) -> list[Figure]:
+    """Without those that are not known."""
+    return [one for one in figures if one.value is not None]
 
 
 def _lines(figures: Sequence[Figure], language: str) -> tuple[tuple[str, str], ...]:

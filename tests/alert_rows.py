@@ -17,7 +17,11 @@ SAID = {
         forecast=(("Drained", "never"),),
         actions=(("See the open transaction", "taskkit doctor"),),
     ),
-    "zh": Said(title="worker 在等行锁", figures=(("上次进展", "4.2 分钟"),), actions=(("看打开的事务", "taskkit doctor"),)),
+    "zh": Said(
+        title="worker 在等行锁",
+        figures=(("上次进展", "4.2 分钟"),),
+        actions=(("看打开的事务", "taskkit doctor"),),
+    ),
 }
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import datetime
 
 from taskkit.center import schema
-from taskkit.center.alerts import AlertBook
 from taskkit.center.alert_checks import CheckDesk
+from taskkit.center.alerts import AlertBook
 from taskkit.center.database import Database
 from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
 from taskkit.center.drills import DrillDesk
 from taskkit.center.frames import FrameDesk
+from taskkit.center.gauges import GaugeDesk
 from taskkit.center.granting import GrantDesk
 from taskkit.center.intake import Intake
 from taskkit.center.ledger import LedgerDesk
@@ -72,6 +73,7 @@ class TaskCenter:
         self.outbox = OutboxDesk(self.database)
         self.alerts = AlertBook(self.database, self.outbox)
         self.ledger = LedgerDesk(self.database)
+        self.gauges = GaugeDesk(self.database, self.read)
 
     def __repr__(self) -> str:
         return f"<TaskCenter {self.database!r}>"

@@ -32,7 +32,10 @@ def command() -> None:
 @click.option("--all", "everything", is_flag=True, help="Also those that are over.")
 @click.option("--rule", metavar="RULE", help="Only of this rule.")
 @click.option(
-    "--since", type=SPAN, metavar="AGE", help="All that were open in the last 30m, 1h, 2d, those that are over too."
+    "--since",
+    type=SPAN,
+    metavar="AGE",
+    help="All that were open in the last 30m, 1h, 2d, those that are over too.",
 )
 @click.option(
     "--limit", type=click.IntRange(1, LONGEST), default=50, show_default=True, help="At most so many."

@@ -29,7 +29,9 @@ USUAL = ("wecom", "dingtalk")
 
 @click.command(name="preview")
 @click.argument("rule", metavar="RULE")
-@click.option("--lang", "language", type=click.Choice(["en", "zh"]), help="Language (default: the receiver's).")
+@click.option(
+    "--lang", "language", type=click.Choice(["en", "zh"]), help="Language (default: the receiver's)."
+)
 @click.option("--kind", type=click.Choice(KINDS), help="As this kind of receiver shows it (default: yours).")
 @click.option("--out", metavar="FILE", help="Write a page of HTML that looks about as in the chat.")
 @json_option
@@ -66,7 +68,11 @@ def command(
         show(about)
         for one, some in calls:
             for call in some:
-                show("", f"── {one.name} ({one.kind} {call.kind}, {len(call.body):,} B)", *text_of(call, one.kind).splitlines())
+                show(
+                    "",
+                    f"── {one.name} ({one.kind} {call.kind}, {len(call.body):,} B)",
+                    *text_of(call, one.kind).splitlines(),
+                )
 
 
 def _notice(front: Front, name: str) -> tuple[Notice, str]:

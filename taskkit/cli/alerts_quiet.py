@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--rule", metavar="RULE", help="Of this rule (default: of all).")
 @click.option(
-    "--object", "name", metavar="PATTERN", help="Of objects that match: mail, mail*, 'host-?:*' (default: all)."
+    "--object",
+    "name",
+    metavar="PATTERN",
+    help="Of objects that match: mail, mail*, 'host-?:*' (default: all).",
 )
 @click.option("--everything", is_flag=True, help="Of all rules and objects; say so, for it is much.")
 @click.option("--for", "lasts_s", type=SPAN, required=True, metavar="TIME", help="It ends after 30m, 2h, 1d.")
@@ -55,7 +58,9 @@ def silence(
         click.echo(to_json({"id": silence_id, "covers": [alert.id for alert in covered]}))
         return
     show(f"silence {silence_id} holds for {duration(lasts_s)}; taskkit alerts unsilence {silence_id} ends it")
-    ids = ", ".join(f"{alert.id} ({alert.rule}{' ' + alert.object if alert.object else ''})" for alert in covered)
+    ids = ", ".join(
+        f"{alert.id} ({alert.rule}{' ' + alert.object if alert.object else ''})" for alert in covered
+    )
     show(f"it covers what is open now: {ids}" if covered else "it covers nothing that is open now")
 
 
@@ -63,7 +68,10 @@ def check_rule(front: Front, rule: str) -> None:
     """Refuse a rule that nobody knows: neither the files here, nor a watchdog, nor an alert."""
     from taskkit.hints import suggest
 
-    known = {*front.center.watchdogs.rules(), *(alert.rule for alert in front.center.alerts.newest(rule=rule, most=1))}
+    known = {
+        *front.center.watchdogs.rules(),
+        *(alert.rule for alert in front.center.alerts.newest(rule=rule, most=1)),
+    }
     if rule not in known:
         known |= set(_in_files(front))
     if rule not in known:

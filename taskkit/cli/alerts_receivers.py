@@ -24,7 +24,10 @@ PATIENCE_S = 30.0
 """How long a test message may stand behind others that go first."""
 LOOK_S = 0.2
 WORDS = {
-    "en": ("taskkit: a test message", "Receiver {name} works. Sent by {who}; nothing is wrong, nothing is to be done."),
+    "en": (
+        "taskkit: a test message",
+        "Receiver {name} works. Sent by {who}; nothing is wrong, nothing is to be done.",
+    ),
     "zh": ("taskkit 测试消息", "接收器 {name} 正常。由 {who} 发送；没有故障，无需处理。"),
 }
 
@@ -227,7 +230,9 @@ class Trial:
             "code": row.get("code"),
             "reply": row.get("reply"),
             "problem": problem or None,
-            "calls": [{name: call[name] for name in ("kind", "verdict", "code", "took_ms")} for call in calls],
+            "calls": [
+                {name: call[name] for name in ("kind", "verdict", "code", "took_ms")} for call in calls
+            ],
         }
 
 

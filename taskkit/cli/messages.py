@@ -59,7 +59,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _rich(post: dict[str, Any]) -> str:
-    lines = ["".join(str(node.get("text") or node.get("user_id", "")) for node in line) for line in post["content"]]
+    lines = [
+        "".join(str(node.get("text") or node.get("user_id", "")) for node in line) for line in post["content"]
+    ]
     return "\n".join([str(post.get("title", "")), *lines])
 
 

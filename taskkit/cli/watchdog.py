@@ -32,7 +32,12 @@ def command() -> None:
 
 @command.command()
 @click.option(
-    "--dir", "folder", metavar="DIR", default="alerting", show_default=True, help="The folder they are laid into."
+    "--dir",
+    "folder",
+    metavar="DIR",
+    default="alerting",
+    show_default=True,
+    help="The folder they are laid into.",
 )
 @json_option
 def init(folder: str, as_json: bool) -> None:
@@ -53,7 +58,12 @@ def init(folder: str, as_json: bool) -> None:
     if as_json:
         click.echo(to_json([{"file": str(place / name), "made": new} for name, new in made.items()]))
         return
-    show(*(f"{place / name}{'' if new else ' was there already and is left as it is'}" for name, new in made.items()))
+    show(
+        *(
+            f"{place / name}{'' if new else ' was there already and is left as it is'}"
+            for name, new in made.items()
+        )
+    )
     show("", f"copy {EXAMPLE} to receivers.toml, keep what you need, then: taskkit watchdog check")
     if place.absolute() != Path.cwd() / "alerting":
         show(f'and say where it is: alerting = "{place}" in the table [watchdog] of taskkit.toml')
@@ -133,7 +143,9 @@ def thresholds(rule: Rule) -> str:
     from taskkit.watchdog.signals import Rule
 
     common = {one.name for one in fields(Rule)}
-    told = [(one.encode_name, getattr(rule, one.name)) for one in fields(type(rule)) if one.name not in common]
+    told = [
+        (one.encode_name, getattr(rule, one.name)) for one in fields(type(rule)) if one.name not in common
+    ]
     return ", ".join(f"{name} {_in_words(value)}" for name, value in told if value not in (None, ()))
 
 
@@ -147,7 +159,13 @@ def _in_words(value: object) -> str:
         return f"{value / (1 << 30):g} GiB" if value >= 1 << 30 else f"{value / (1 << 20):g} MiB"
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "/".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        "/".join(map(str, value))
+        if isinstance(value, tuple)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 command.add_command(watchdog_check.command)

@@ -79,7 +79,9 @@ def _chosen(policy: Policy, rule: str | None) -> Sequence[Rule]:
         return policy.enabled
     found = [one for one in policy.rules if one.id == rule]
     if not found:
-        raise InputError("RULE", f"there is no rule {rule!r}{suggest(rule, [one.id for one in policy.rules])}")
+        raise InputError(
+            "RULE", f"there is no rule {rule!r}{suggest(rule, [one.id for one in policy.rules])}"
+        )
     return found
 
 
@@ -100,7 +102,9 @@ class Rehearsed:
             yield f"{about} → nobody: no receiver takes it", plain_text(self.notice, front.settings)
             return
         for call in calls_of(self.receiver, self.notice, front.settings):
-            heading = f"{about} → {self.receiver.name} ({self.receiver.kind} {call.kind}, {len(call.body):,} B)"
+            heading = (
+                f"{about} → {self.receiver.name} ({self.receiver.kind} {call.kind}, {len(call.body):,} B)"
+            )
             yield heading, text_of(call, self.receiver.kind)
 
     def shape(self, front: Front) -> dict[str, Any]:
@@ -128,7 +132,9 @@ def _messages(front: Front, policy: Policy, found: Sequence[Looked]) -> Iterator
             item = post.item(alert, Event.FIRING, one.rule, one.now)
             names = [posting.receiver for posting in post.postings(alert, Event.FIRING, one.rule, one.now)]
             for name in names or [""]:
-                yield Rehearsed(alert, Notice(uuid="dry-run", receiver=name, items=(item,)), receivers.get(name))
+                yield Rehearsed(
+                    alert, Notice(uuid="dry-run", receiver=name, items=(item,)), receivers.get(name)
+                )
 
 
 def result_of(turn: Turn, rule: Rule) -> str:
@@ -159,7 +165,9 @@ def _shape(one: Looked) -> dict[str, Any]:
         "no_data": one.blind,
         "took_ms": round(one.outcome.took_ms, 1),
         "wrong": [
-            {"result": result_of(turn, one.rule), **alert_shape(turn.after)} for turn in one.wrong if turn.after
+            {"result": result_of(turn, one.rule), **alert_shape(turn.after)}
+            for turn in one.wrong
+            if turn.after
         ],
     }
 
@@ -187,7 +195,9 @@ def _rows(one: Looked, language: str) -> list[tuple[object, ...]]:
     return [*rows] or [(one.rule.id, "-", "well", "-", took)]
 
 
-def _show(front: Front, policy: Policy, found: Sequence[Looked], messages: Sequence[Rehearsed] | None) -> None:
+def _show(
+    front: Front, policy: Policy, found: Sequence[Looked], messages: Sequence[Rehearsed] | None
+) -> None:
     from taskkit.render import show, table
 
     language = front.settings.watchdog.language
@@ -195,7 +205,11 @@ def _show(front: Front, policy: Policy, found: Sequence[Looked], messages: Seque
     columns = ("rule", "object", "now", "what", ">took")
     show(table(columns, rows, keep=("rule", "now"), excerpts=("object", "what")))
     names = ", ".join(one.name for one in policy.receivers)
-    told = f"{len(policy.receivers)} receivers ({names})" if names else "no receiver: alerts stand in the log and in SQL"
+    told = (
+        f"{len(policy.receivers)} receivers ({names})"
+        if names
+        else "no receiver: alerts stand in the log and in SQL"
+    )
     show("", f"rules and receivers are right: {len(policy.enabled)} rules, {told}")
     if messages is not None:
         _show_messages(front, messages)

@@ -32,6 +32,7 @@ def run(config: Path | None, home: Path | None) -> int:
     """Run one watchdog; returns the exit code."""
     try:
         need_parts()
+        from taskkit.watchdog.metrics import Metrics
         from taskkit.watchdog.policy import load_policy
         from taskkit.watchdog.process import WatchdogProcess
 
@@ -42,6 +43,8 @@ def run(config: Path | None, home: Path | None) -> int:
         stop.listen()
         policy = load_policy(settings)
         center = open_center(settings, pool_size=2, overflow=2, upgrade=True)
+        metrics = Metrics(settings, center)
+        metrics.start()
     except TaskkitError as error:
         return exit_with(error)
     options = [
@@ -55,6 +58,7 @@ def run(config: Path | None, home: Path | None) -> int:
     try:
         process.run()
     finally:
+        metrics.stop()
         center.close()
     return 0
 

@@ -117,9 +117,7 @@ def look(settings: Settings, center: TaskCenter, rules: Sequence[Rule]) -> list[
     def steps(one: Looked, explains: Sequence[Alert]) -> Looked:
         if one.outcome.error is not None:
             return one
-        found = turns(
-            one.rule, live, one.outcome.readings, one.now, firing=explains, silences=silences
-        )
+        found = turns(one.rule, live, one.outcome.readings, one.now, firing=explains, silences=silences)
         return Looked(one.rule, one.outcome, one.now, found)
 
     first = [steps(one, firing) for one in looked]

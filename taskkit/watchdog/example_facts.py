@@ -104,11 +104,15 @@ def _lost(now: datetime) -> Incident:
 
 def _slow(now: datetime) -> Incident:
     normal = _times(now, 2, 310.0, 4000)
-    return Incident({"service_times": [_times(now, 2, 1240.0, 640)], "service_normal": [normal]}, by_code={CODE: 640})
+    return Incident(
+        {"service_times": [_times(now, 2, 1240.0, 640)], "service_normal": [normal]}, by_code={CODE: 640}
+    )
 
 
 def _scheduler_gone(now: datetime) -> Incident:
-    return Incident(schedulers=[_sign(now, 9, DEAD_S, scan_age_s=DEAD_S, last_scan_at=now - timedelta(seconds=DEAD_S))])
+    return Incident(
+        schedulers=[_sign(now, 9, DEAD_S, scan_age_s=DEAD_S, last_scan_at=now - timedelta(seconds=DEAD_S))]
+    )
 
 
 def _given_up(now: datetime) -> Incident:
@@ -123,8 +127,16 @@ def _missed(now: datetime) -> Incident:
         "task_id": 31, "task_code": "nightly_report", "queue": "reports", "status": 0, "planned_at": planned,
         "state": "planned",
     }  # fmt: skip
-    count = {"bucket_at": planned, "task_code": "nightly_report", "state": "planned", "occurrences": 1, "failed": 0}
-    late = NotFired("nightly_report", "planned", "", held=False, occurrences=1, first_at=planned, sample_id=31)
+    count = {
+        "bucket_at": planned,
+        "task_code": "nightly_report",
+        "state": "planned",
+        "occurrences": 1,
+        "failed": 0,
+    }
+    late = NotFired(
+        "nightly_report", "planned", "", held=False, occurrences=1, first_at=planned, sample_id=31
+    )
     return Incident({"occurrences": [count], "troubled_occurrences": [trouble]}, not_fired=[late])
 
 

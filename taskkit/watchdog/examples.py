@@ -55,7 +55,11 @@ def example(rule: Rule, settings: Settings, now: datetime | None = None) -> Aler
     if not breaches:
         raise InputError("RULE", f"there is no example of {rule.id}")
     reading = breaches[0]
-    since = at - seconds(float(rule.hold)) if reading.since is None else min(reading.since, at - seconds(rule.hold))
+    since = (
+        at - seconds(float(rule.hold))
+        if reading.since is None
+        else min(reading.since, at - seconds(rule.hold))
+    )
     turn = step(None, replace(reading, since=since), rule, at)
     assert turn.after is not None  # noqa: S101 - a breach makes an alert
     return replace(turn.after, id=EXAMPLE_ID, state=AlertState.FIRING, firing_at=at)

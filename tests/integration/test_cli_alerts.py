@@ -54,8 +54,14 @@ def test_open_alerts_are_listed_and_with_all_those_that_are_over(center: TaskCen
     live = written(center)
     pending = written(center, rule="backlog", state=AlertState.PENDING, firing_at=None, told_at=None)
     assert [one["id"] for one in done("alerts", "list", "--json").json] == [pending.id, live.id]
-    assert [one["id"] for one in done("alerts", "list", "--all", "--json").json] == [pending.id, live.id, over.id]
-    assert [one["rule"] for one in done("alerts", "list", "--since", "1h", "--rule", "lost", "--json").json] == ["lost"]
+    assert [one["id"] for one in done("alerts", "list", "--all", "--json").json] == [
+        pending.id,
+        live.id,
+        over.id,
+    ]
+    assert [
+        one["rule"] for one in done("alerts", "list", "--since", "1h", "--rule", "lost", "--json").json
+    ] == ["lost"]
     shown = done("alerts", "list").out
     assert "workers wait for a row lock" in shown
     assert "worker 在等行锁" in done("alerts", "list", "--lang", "zh").out
@@ -78,7 +84,12 @@ def test_the_whole_life_of_an_alert_is_shown(center: TaskCenter, robot: WeComRob
     shape = done("alerts", "show", one.id, "--json").json
     assert shape["said"]["zh"]["title"] == "worker 在等行锁"
     (notice,) = shape["notices"]
-    assert (notice["receiver"], notice["event"], notice["state"], notice["code"]) == ("ops", "firing", "sent", "0")
+    assert (notice["receiver"], notice["event"], notice["state"], notice["code"]) == (
+        "ops",
+        "firing",
+        "sent",
+        "0",
+    )
     assert [(call["kind"], call["verdict"]) for call in notice["calls"]] == [("markdown", "sent")]
     assert "worker 在等行锁" in done("alerts", "show", one.id, "--lang", "zh").out
     assert "there is no alert 99" in refused("alerts", "show", 99, code=1)
@@ -163,7 +174,10 @@ def test_a_test_message_goes_the_way_of_real_alerts(center: TaskCenter, robot: W
     (message,) = robot.messages
     assert "a test message" in message.text
     assert default_actor().partition("@")[0] in message.text
-    rows = sql(center, "SELECT n.state, d.verdict, d.code FROM task_notice n JOIN task_delivery d ON d.notice_id = n.id")
+    rows = sql(
+        center,
+        "SELECT n.state, d.verdict, d.code FROM task_notice n JOIN task_delivery d ON d.notice_id = n.id",
+    )
     assert [tuple(row) for row in rows] == [("sent", "sent", "0")]
 
 
@@ -176,7 +190,9 @@ def test_a_receiver_that_was_stopped_is_free_again_after_a_test_that_arrives(
     assert "ops did not take it: the answer was 93000" in answer.out
     assert robot.key not in answer.out + answer.err
     (shape,) = done("alerts", "receivers", "--json").json
-    assert (shape["state"], shape["waiting"]) == ("misconfigured", 0), "a test that failed does not come later"
+    assert (shape["state"], shape["waiting"]) == ("misconfigured", 0), (
+        "a test that failed does not come later"
+    )
     assert "misconfigured for" in done("alerts", "receivers").out
     assert done("alerts", "test", "ops", "--json").json["sent"]
     (shape,) = done("alerts", "receivers", "--json").json

@@ -66,10 +66,24 @@ def test_the_promised_commands_are_there() -> None:
         "runbook show",
         "runbook run",
     }
-    incidents |= {f"alerts {verb}" for verb in "list show silence silences unsilence ack test preview receivers".split()}
+    incidents |= {
+        f"alerts {verb}" for verb in "list show silence silences unsilence ack test preview receivers".split()
+    }
     incidents |= {"watchdog check", "watchdog rules", "watchdog init"}
     lab = {f"lab {name}" for name in ("backlog", "duplicates", "lost", "zombies", "list", "score")}
-    groups = {"tasks", "cron", "db", "limits", "shards", "completion", "bundle", "runbook", "lab", "alerts", "watchdog"}
+    groups = {
+        "tasks",
+        "cron",
+        "db",
+        "limits",
+        "shards",
+        "completion",
+        "bundle",
+        "runbook",
+        "lab",
+        "alerts",
+        "watchdog",
+    }
     assert names == tasks | single | incidents | lab | groups
 
 

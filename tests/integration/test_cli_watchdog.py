@@ -72,7 +72,10 @@ def test_a_rule_may_only_name_receivers_that_there_are(robot: WeComRobot) -> Non
     lay('[[rule]]\nid = "backlog"\nreceivers = ["opps"]\n', OPS)
     answer = cli("watchdog", "check")
     assert answer.code == 2
-    assert "rules.toml:3: rule backlog: there is no receiver 'opps'; did you mean 'ops'? in receivers.toml" in answer.err
+    assert (
+        "rules.toml:3: rule backlog: there is no receiver 'opps'; did you mean 'ops'? in receivers.toml"
+        in answer.err
+    )
     assert cli("watchdog", "rules").code == 0, "rules alone need no receivers"
 
 
@@ -80,10 +83,14 @@ def test_two_receivers_of_one_name_and_a_secret_that_is_not_there_are_said(robot
     lay(receivers=OPS + OPS)
     assert "two receivers named 'ops'" in refused("watchdog", "check")
     lay(receivers=OPS.replace("OPS_URL", "NOWHERE_URL"))
-    assert "line 4: receiver 'ops': url_env = 'NOWHERE_URL': there is no such environment" in refused("watchdog", "check")
+    assert "line 4: receiver 'ops': url_env = 'NOWHERE_URL': there is no such environment" in refused(
+        "watchdog", "check"
+    )
 
 
-def test_what_fires_now_is_shown_and_nothing_is_written_or_sent(center: TaskCenter, robot: WeComRobot) -> None:
+def test_what_fires_now_is_shown_and_nothing_is_written_or_sent(
+    center: TaskCenter, robot: WeComRobot
+) -> None:
     lay('[[rule]]\nid = "backlog"\nabove = 3\nfor = "0s"\n', OPS)
     center.intake.insert([new() for _ in range(5)])
     found = checks()
@@ -100,7 +107,9 @@ def test_what_fires_now_is_shown_and_nothing_is_written_or_sent(center: TaskCent
     assert robot.calls == []
 
 
-def test_a_dry_run_shows_the_message_that_each_receiver_would_get(center: TaskCenter, robot: WeComRobot) -> None:
+def test_a_dry_run_shows_the_message_that_each_receiver_would_get(
+    center: TaskCenter, robot: WeComRobot
+) -> None:
     lay('[[rule]]\nid = "backlog"\nabove = 3\nfor = "0s"\n', f'{OPS}language = "zh"\n')
     center.intake.insert([new() for _ in range(5)])
     shown = done("watchdog", "check", "backlog", "--dry-run").out
@@ -132,7 +141,9 @@ def test_a_rule_that_does_not_exist_is_refused_with_a_suggestion(center: TaskCen
 
 
 def test_rules_are_shown_as_they_hold_here() -> None:
-    lay('[[rule]]\nid = "backlog"\nabove = 500\nreceivers = ["ops"]\n\n[[rule]]\nid = "slow"\nenabled = false\n')
+    lay(
+        '[[rule]]\nid = "backlog"\nabove = 500\nreceivers = ["ops"]\n\n[[rule]]\nid = "slow"\nenabled = false\n'
+    )
     shown = done("watchdog", "rules").out
     lines = {line.split()[0]: line for line in shown.splitlines() if line}
     assert "above 500" in lines["backlog"]
@@ -144,7 +155,9 @@ def test_rules_are_shown_as_they_hold_here() -> None:
     assert list(shapes) == [rule.id for rule in shipped()]
 
 
-def test_both_files_are_laid_out_and_what_is_there_is_left_alone(center: TaskCenter, robot: WeComRobot) -> None:
+def test_both_files_are_laid_out_and_what_is_there_is_left_alone(
+    center: TaskCenter, robot: WeComRobot
+) -> None:
     assert "alerting/rules.toml" in done("watchdog", "init").out
     text = Path("alerting/rules.toml").read_text()
     assert read_rules(text) == shipped(), "all of it is a comment"

@@ -30,7 +30,14 @@ KEEP = Retention()
 ENDED = (Status.SUCCESS, Status.CANCELLED)
 LIVE = (Status.PENDING, Status.DISPATCHED, Status.RUNNING, Status.FAILED, Status.HELD)
 FOR_EVER = Retention(
-    tasks_days=0, dead_days=0, runs_days=0, occurrences_days=0, samples_days=0, actions_days=0, once_days=0, alerts_days=0
+    tasks_days=0,
+    dead_days=0,
+    runs_days=0,
+    occurrences_days=0,
+    samples_days=0,
+    actions_days=0,
+    once_days=0,
+    alerts_days=0,
 )
 
 
@@ -287,7 +294,12 @@ def test_nodes_are_forgotten_a_week_after_their_last_heartbeat(center: TaskCente
             at=ago(center, days),
         )
         center.watchdogs.enter(name, "host", 1)
-        sql(center, "UPDATE task_watchdog SET heartbeat_at = :at WHERE watchdog_id = :n", n=name, at=ago(center, days))
+        sql(
+            center,
+            "UPDATE task_watchdog SET heartbeat_at = :at WHERE watchdog_id = :n",
+            n=name,
+            at=ago(center, days),
+        )
     assert prune(center, FOR_EVER) == {"task_watchdog": 1, "task_worker": 1, "task_scheduler": 1}
     assert [node["watchdog_id"] for node in center.watchdogs.all()] == ["gone"]
     assert [node["scheduler_id"] for node in center.nodes.schedulers()] == ["gone"]
@@ -310,7 +322,9 @@ def told(center: TaskCenter, days: float, *, over: bool = True, sent: bool = Tru
     return one
 
 
-def test_alerts_go_with_what_was_told_of_them_and_never_while_they_are_open_or_wait(center: TaskCenter) -> None:
+def test_alerts_go_with_what_was_told_of_them_and_never_while_they_are_open_or_wait(
+    center: TaskCenter,
+) -> None:
     told(center, 400)
     young = told(center, 300)
     fires, waits = told(center, 401, over=False), told(center, 402, sent=False)
@@ -318,7 +332,9 @@ def test_alerts_go_with_what_was_told_of_them_and_never_while_they_are_open_or_w
     first = prune(center)
     assert {name: first[name] for name in LEDGER} == gone
     assert {one.id for one in center.alerts.newest(most=10)} == {young.id, fires.id}
-    assert [one["state"] for one in center.alerts.told(waits.id)] == ["waiting"], "what nobody was told yet is kept"
+    assert [one["state"] for one in center.alerts.told(waits.id)] == ["waiting"], (
+        "what nobody was told yet is kept"
+    )
     assert prune(center) == {}
 
 

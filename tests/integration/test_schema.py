@@ -271,7 +271,9 @@ def test_rule_11_guarantee_4_a_run_and_an_occurrence_can_be_written_once_only(ce
 def test_impossible_rows_of_alerts_are_refused(center: TaskCenter) -> None:
     alert = "INSERT INTO task_alert (rule, open_key, state, severity) VALUES ('backlog', '{0}', '{1}', '{2}')"
     notice = "INSERT INTO task_notice (uuid, receiver, severity, state, body) VALUES ('{0}', 'ops', 'note', '{1}', '{{}}')"
-    silence = "INSERT INTO task_silence (ends_at, author, reason) VALUES ('2036-01-01 00:00:00', 'ada', '{0}')"
+    silence = (
+        "INSERT INTO task_silence (ends_at, author, reason) VALUES ('2036-01-01 00:00:00', 'ada', '{0}')"
+    )
     rule = "INSERT INTO task_rule (rule, state) VALUES ('backlog', '{0}')"
     for taken in (
         alert.format("backlog|", "firing", "critical"),

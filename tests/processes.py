@@ -56,9 +56,13 @@ class Process:
         return row is not None and (self.role != "worker" or len(row["children"]) >= row["processes"])
 
     def row(self) -> dict[str, Any] | None:
-        """Its row in ``task_worker`` or ``task_scheduler``, unless it has signed off."""
-        nodes = self.home.kit.center.nodes
-        rows = nodes.workers() if self.role == "worker" else nodes.schedulers()
+        """Its row in ``task_worker``, ``task_scheduler`` or ``task_watchdog``, unless it has signed off."""
+        center = self.home.kit.center
+        rows = {
+            "worker": center.nodes.workers,
+            "scheduler": center.nodes.schedulers,
+            "watchdog": lambda: [row for row in center.watchdogs.all() if row["stopped_at"] is None],
+        }[self.role]()
         return next((row for row in rows if row["pid"] == self.pid), None)
 
     @property

@@ -35,6 +35,10 @@ WARM = (
     "pymysql sqlalchemy.dialects.mysql.pymysql sqlalchemy.dialects.sqlite.pysqlite redis taskkit.worker.process "
     "taskkit.worker.nursery_link taskkit.scheduler.process taskkit.doors taskkit.embedded taskkit.queues.connect"
 ).split()
+WARMER = {
+    "taskkit.watchdog": ["taskkit.watchdog.process", "taskkit.watchdog.policy", "taskkit.analytics.survey"]
+}
+"""What is forked from a process of its own, since the others must not have loaded so much."""
 
 
 class Forked:
@@ -73,10 +77,10 @@ class Forked:
 class Zygote:
     """The process that forks; it ends with this one, and all that it forked with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
-            [*ending_with_parent(), sys.executable, "-m", "tests.zygote", str(theirs.fileno())],
+            [*ending_with_parent(), sys.executable, "-m", "tests.zygote", str(theirs.fileno()), kind],
             cwd=ROOT,
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -104,7 +108,9 @@ def launch(
 ) -> Forked | subprocess.Popen[bytes]:
     """Start ``python -m module arguments`` in a session of its own; it is killed when this process ends."""
     if hasattr(os, "pidfd_open") and sys.platform == "linux":
-        return _zygote(os.getpid()).fork(module, arguments, env, cwd, out.fileno(), err.fileno())
+        return _zygote(os.getpid(), module if module in WARMER else "").fork(
+            module, arguments, env, cwd, out.fileno(), err.fileno()
+        )
     return subprocess.Popen(
         [*ending_with_parent(), sys.executable, "-m", module, *arguments],
         env=dict(env),
@@ -117,8 +123,8 @@ def launch(
 
 
 @cache
-def _zygote(_pid: int) -> Zygote:
-    return Zygote()
+def _zygote(_pid: int, kind: str) -> Zygote:
+    return Zygote(kind)
 
 
 def serve(control: socket.socket) -> dict[str, Any] | None:
@@ -176,8 +182,10 @@ def _become(wanted: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    for name in WARM:
+    for name in [*WARM, *WARMER.get(sys.argv[2], ())]:
         __import__(name)
+    if sys.argv[2] in WARMER:
+        __import__("taskkit.watchdog.checks").watchdog.checks.preload()
     found = serve(socket.socket(fileno=int(sys.argv[1])))
     if found is not None:
         _become(found)

@@ -13,8 +13,8 @@ from taskkit.center.statements import alert_checks as sql
 from taskkit.clock import seconds
 from taskkit.model import DueList
 
-FRESH_SAMPLE_S = 35.0
-"""A sample is written every 15 s; one that is older than this does not count."""
+FRESH_SAMPLE_S = 17.0
+"""A sample is written every 15 s, but none while nothing waits anywhere: one that is older than this does not count."""
 BAD = ("failed", "timeout", "given_up")
 Rows = list[dict[str, Any]]
 

@@ -77,6 +77,16 @@ class NodeDesk:
         """A worker has stopped in order."""
         self._write(sql.WORKER_OUT, {"worker_id": worker_id})
 
+    def ask_to_restart(self, worker_id: str) -> bool:
+        """Ask a worker to stop in order and be started anew by who started it; False when it is not there."""
+        return self._write(sql.RESTART_ASK, {"worker_id": worker_id}) == 1
+
+    def restart_wanted(self, worker_id: str) -> bool:
+        """Whether somebody has asked for it since the worker started."""
+        text = self.database.text(sql.RESTART_WANTED)
+        found = self.database.read(lambda c: c.execute(text, {"worker_id": worker_id}).scalar())
+        return found is not None
+
     def workers(self) -> list[dict[str, Any]]:
         """All workers that have not stopped in order, each with ``heartbeat_age_s``, and ``lost_at`` if it is declared dead."""
         return self._rows(sql.WORKERS)

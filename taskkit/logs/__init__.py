@@ -16,7 +16,7 @@ from taskkit.logs.handlers import DatedFiles, LineHandler, StreamHandler
 from taskkit.logs.lines import JsonLines, Pretty, context, process_fields
 from taskkit.settings import Settings
 
-QUIET = ("httpx", "httpcore", "alembic")
+QUIET = ("httpx", "httpcore", "alembic", "apscheduler")
 """Loggers of which only warnings pass: some tell every request with its URL, and so the tokens of robots."""
 
 

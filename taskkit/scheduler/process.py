@@ -16,6 +16,7 @@ from taskkit.identity import new_identity
 from taskkit.queues import Queue
 from taskkit.scheduler.dispatcher import Dispatcher
 from taskkit.scheduler.granting import LimitKeeper
+from taskkit.scheduler.guard import WatchdogGuard
 from taskkit.scheduler.lost_messages import MessageRecovery
 from taskkit.scheduler.lost_workers import WorkerRecovery
 from taskkit.scheduler.pruner import Pruner
@@ -61,6 +62,7 @@ class SchedulerProcess:
             Ticker("recovery from workers", self.workers.tick, stop),
             Ticker("limits", LimitKeeper(self.beside, center, self.id).tick, stop),
             Ticker("shards", ShardKeeper(self.beside, center, queue, self.id).tick, stop),
+            Ticker("guard of the watchdog", WatchdogGuard(self.beside, settings, self.id).tick, stop),
             *extra,
         ]
         self._clock_off = self._benched = False
@@ -165,7 +167,7 @@ class SchedulerProcess:
         for ticker in self._tickers:
             ticker.join(5)
         try:
-            for lease in ("planner", "sampler", "pruner", "recovery", "deaths", "limits", "shards"):
+            for lease in ("planner", "sampler", "pruner", "recovery", "deaths", "limits", "shards", "guard"):
                 self.center.nodes.drop_lease(lease, self.id)
             self.center.nodes.leave_scheduler(self.id)
         except StoreError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from taskkit.alerts import Alert, AlertState, Level
+from taskkit.alerts import Alert, AlertState, ReadLevel
 from taskkit.center import TaskCenter
 from taskkit.errors import SettingsError
 from taskkit.hints import suggest
@@ -96,20 +96,20 @@ class Looked:
     def blind(self) -> bool:
         """Whether it had nothing at all to judge by."""
         readings = self.outcome.readings
-        return bool(readings) and all(one.level is Level.NO_DATA for one in readings)
+        return bool(readings) and all(one.level is ReadLevel.NO_DATA for one in readings)
 
     @property
     def wrong(self) -> list[Turn]:
         """Those about objects that are over their limit."""
-        breached = {one.object for one in self.outcome.readings if one.level is Level.BREACH}
+        breached = {one.object for one in self.outcome.readings if one.level is ReadLevel.BREACH}
         return [turn for turn in self.turns if turn.after is not None and turn.after.object in breached]
 
 
 def look(settings: Settings, center: TaskCenter, rules: Sequence[Rule]) -> list[Looked]:
     """Run the checks of these rules once, each within its limit; nothing is written."""
-    from taskkit.watchdog.checks import Place, run_check
+    from taskkit.watchdog.checks import CheckPlace, run_check
 
-    looker = Looker(lambda rule: run_check(rule, Place(center, settings, center.now())))
+    looker = Looker(lambda rule: run_check(rule, CheckPlace(center, settings, center.now())))
     looked = [Looked(rule, looker.look(rule), center.now()) for rule in rules]
     live, silences = center.alerts.open(), center.alerts.silences()
     firing = [alert for alert in live if alert.state is AlertState.FIRING]

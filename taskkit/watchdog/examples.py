@@ -8,7 +8,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
-from taskkit.alerts import Alert, AlertState, Level
+from taskkit.alerts import Alert, AlertState, ReadLevel
 from taskkit.analytics import FRAMES, GivenSource, Source, Window
 from taskkit.center.alert_checks import QueueDepth
 from taskkit.clock import seconds, utc_now
@@ -17,7 +17,7 @@ from taskkit.health.glance import Glance
 from taskkit.settings import Settings
 from taskkit.watchdog.checks import run_check
 from taskkit.watchdog.example_facts import Incident, incident
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.rules import shipped
 from taskkit.watchdog.signals import Rule
 from taskkit.watchdog.step import step
@@ -25,7 +25,7 @@ from taskkit.watchdog.step import step
 EXAMPLE_ID = 17
 
 
-class Scene(Place):
+class Scene(CheckPlace):
     """A place in which an incident goes on; everything else about a check is as ever."""
 
     def __init__(self, found: Incident, settings: Settings, now: datetime) -> None:
@@ -51,7 +51,7 @@ def example(rule: Rule, settings: Settings, now: datetime | None = None) -> Aler
     at = now or utc_now()
     usual = next(one for one in shipped() if one.id == rule.signal)
     scene = Scene(incident(rule.signal, at), settings, at)
-    breaches = [one for one in run_check(usual, scene) if one.level is Level.BREACH]
+    breaches = [one for one in run_check(usual, scene) if one.level is ReadLevel.BREACH]
     if not breaches:
         raise InputError("RULE", f"there is no example of {rule.id}")
     reading = breaches[0]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from taskkit.errors import SettingsError
 from taskkit.hints import suggest
-from taskkit.receivers.config import FILE, load
+from taskkit.receivers.loading import load_receivers
 from taskkit.receivers.protocol import Receiver
 from taskkit.settings import Settings
 from taskkit.settings.alerting import alerting_folder
@@ -42,12 +41,3 @@ def load_policy(settings: Settings, environment: Mapping[str, str] | None = None
                     f"rule {rule.id}: there is no receiver {name!r}{suggest(name, names)} in receivers.toml"
                 )
     return Policy(rules, receivers)
-
-
-def load_receivers(settings: Settings, environment: Mapping[str, str] | None = None) -> tuple[Receiver, ...]:
-    """The receivers alone; none where there is no receivers.toml."""
-    folder = alerting_folder(settings)
-    path = None if folder is None else folder / FILE
-    if path is None or not path.exists():
-        return ()
-    return tuple(load(path, os.environ if environment is None else environment).values())

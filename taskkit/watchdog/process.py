@@ -6,14 +6,15 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from taskkit.alerts import Notice, Reading
+from taskkit.alerts import Alert, Notice, Reading
 from taskkit.center import TaskCenter
+from taskkit.center.alert_checks import NodeSign
 from taskkit.clock import monotonic, utc_now
 from taskkit.errors import SettingsError, StoreError
 from taskkit.identity import new_identity
@@ -22,18 +23,20 @@ from taskkit.receivers.ping import ping
 from taskkit.service import Stop, Ticker, Troubles
 from taskkit.settings import Settings
 from taskkit.watchdog.away import SqlAway
-from taskkit.watchdog.checks import run_check
+from taskkit.watchdog.checks import preload, run_check
 from taskkit.watchdog.checks.stores import sql_away
 from taskkit.watchdog.engine import Engine, Outcome
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace, Memory
 from taskkit.watchdog.policy import Policy, load_policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
 from taskkit.watchdog.words import daily_line
 
 log = logging.getLogger("taskkit.watchdog")
+logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
+"""It warns of each run that is left out while the one before still goes on, which is meant so."""
 LEASE = "watchdog"
 DELIVER_S = 1.0
 PROBE_S = 1.0
@@ -70,6 +73,7 @@ class WatchdogProcess:
         self._troubles: dict[str, Troubles] = {}
         self.memory = MemoryOutbox()
         self.away = SqlAway(sql_away, self.memory, self._may_tell_alone)
+        self.memory_of_checks = Memory()
         self.looker = Looker(self._readings)
         self.evidence = Evidence(settings, center, options)
         self.jobs = BackgroundScheduler(
@@ -98,6 +102,7 @@ class WatchdogProcess:
             ", ".join(one.name for one in self.policy.receivers)
             or "none, alerts stand in the log and in SQL only",
         )
+        preload()
         self._arrange()
         self.jobs.start()
         for ticker in self._tickers:
@@ -149,9 +154,18 @@ class WatchdogProcess:
             return
         self._trouble(f"rule {rule.id}").over()
         self._note(rule, outcome)
+        self._cure(rule, moved.fired)
         for alert in moved.fired:
             if alert.severity == "critical" and rule.evidence:
                 self.evidence.ask(alert, rule, self._post())
+
+    def _cure(self, rule: Rule, fired: Sequence[Alert]) -> None:
+        """Ask workers whose slots hang to start anew, if that is wanted; nothing is ended from here."""
+        if rule.signal != "zombies" or not self.settings.watchdog.restart_zombies:
+            return
+        for alert in fired:
+            if alert.object and self.center.nodes.ask_to_restart(alert.object):
+                log.warning("worker %s is asked to start anew", alert.object, extra={"alert_id": alert.id})
 
     def _note(self, rule: Rule, outcome: Outcome) -> None:
         """A round is whole when every rule has been looked after since the last one."""
@@ -207,7 +221,24 @@ class WatchdogProcess:
             )
 
     def _readings(self, rule: Rule) -> list[Reading]:
-        return run_check(rule, Place(self.looks, self.settings, self.looks.now()))
+        place = CheckPlace(
+            self.looks, self.settings, self.looks.now(), self.memory_of_checks, self._watchdogs, self.id
+        )
+        return run_check(rule, place)
+
+    def _watchdogs(self) -> list[NodeSign]:
+        return [
+            NodeSign(
+                row["watchdog_id"],
+                row["host"],
+                row["pid"],
+                row["started_at"],
+                row["heartbeat_at"],
+                row["heartbeat_age_s"],
+                row["stopped_at"],
+            )
+            for row in self.looks.watchdogs.all()
+        ]
 
     def _may_tell_alone(self) -> bool:
         """While SQL is away no lease can be had: who held it last tells."""

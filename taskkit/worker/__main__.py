@@ -17,7 +17,7 @@ from taskkit.names import check_name
 from taskkit.service import Stop, exit_with, program
 from taskkit.settings import Settings
 from taskkit.worker.nursery_link import NurseryLink
-from taskkit.worker.process import WorkerProcess
+from taskkit.worker.process import START_ANEW, WorkerProcess
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -83,7 +83,8 @@ def run(
         )
     extra = embedded_tickers(stores, stop)
     process = WorkerProcess(worker_id, settings.worker, center, queue, order, nursery, serving, stop, *extra)
-    return run_and_close(process.run, queue, center)
+    code = run_and_close(process.run, queue, center)
+    return START_ANEW if process.starts_anew and not code else code
 
 
 def _stores(settings: Settings, nursery: NurseryLink) -> Settings:

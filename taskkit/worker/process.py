@@ -35,6 +35,8 @@ CANCEL_LOOK = 1.0
 HEART_SECONDS = 8.0
 """How long the heartbeat waits for an answer: a connection that died silently must not make this worker look dead."""
 MEBI = 1 << 20
+START_ANEW = 75
+"""The exit code of a worker that was asked to start anew (EX_TEMPFAIL): whoever started it starts it again."""
 
 
 class WorkerProcess:
@@ -81,6 +83,7 @@ class WorkerProcess:
             lambda: stop.asked,
         )
         self._done, self._beat_at = Stop(), 0.0
+        self.starts_anew = False
         self._tickers = [Ticker("heartbeat", self.tick, self._done), *extra]
         if settings.scales:
             scaler = Scaler(self.hub, queue, self.queues, self.portions, settings)
@@ -138,6 +141,10 @@ class WorkerProcess:
         if not self.heart.nodes.beat_worker(beat):
             log.error("this worker's row was gone; writing it again")
             self.heart.nodes.enter_worker(beat)
+        if not self.stop.asked and self.heart.nodes.restart_wanted(self.id):
+            log.warning("this worker was asked to start anew: it stops in order, and exits with %s", START_ANEW)
+            self.starts_anew = True
+            self.stop.ask()
         self._retire_the_grown()
 
     def look_for_cancels(self) -> None:

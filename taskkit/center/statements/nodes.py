@@ -23,6 +23,13 @@ WORKER_OUT = """
 UPDATE task_worker SET stopped_at = {now}, heartbeat_at = {now}, busy = 0, tasks = '[]' WHERE worker_id = :worker_id
 """
 
+RESTART_ASK = """
+UPDATE task_worker SET restart_requested_at = {now} WHERE worker_id = :worker_id AND stopped_at IS NULL
+"""
+RESTART_WANTED = """
+SELECT restart_requested_at FROM task_worker WHERE worker_id = :worker_id AND restart_requested_at >= started_at
+"""
+
 # One that has beaten since it was declared dead is alive again.
 WORKERS = """
 SELECT worker_id, host, pid, queues, processes, min_processes, max_processes, started_at, heartbeat_at, {age(heartbeat_at)} AS heartbeat_age_s,

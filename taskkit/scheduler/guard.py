@@ -1,0 +1,129 @@
+"""The guard: a scheduler that tells the receivers when the watchdogs, whose task that is, have fallen silent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from taskkit.alerts import Alert, AlertState, Change, Event, Item, Posting, Said
+from taskkit.center import TaskCenter
+from taskkit.clock import seconds
+from taskkit.errors import SettingsError
+from taskkit.settings import Settings
+
+if TYPE_CHECKING:
+    from taskkit.receivers.protocol import Receiver
+
+log = logging.getLogger("taskkit.scheduler")
+LEASE, LEASE_S = "guard", 15.0
+RULE = "watchdog"
+LOOK_S = 5.0
+WORDS = {
+    "en": (
+        "no watchdog is alive",
+        "Nobody looks after this installation: what goes wrong from now on is told by nobody. A scheduler tells this.",
+        ("last heartbeat", "watchdogs that fell silent"),
+        "Start one",
+    ),
+    "zh": (
+        "没有存活的 watchdog",
+        "此刻无人值守：之后出现的问题不会再有告警。本消息由 scheduler 代发。",
+        ("最后心跳", "失联的 watchdog"),
+        "启动一个 watchdog",
+    ),
+}
+
+
+class WatchdogGuard:
+    """A tick that looks whether a watchdog lives, if there ever was one that has not signed off."""
+
+    def __init__(self, center: TaskCenter, settings: Settings, holder: str) -> None:
+        self.center, self.settings, self.holder = center, settings, holder
+        self._couriers: list[Any] | None = None
+
+    def tick(self) -> float:
+        """Tell that the watchdogs are dead, and deliver what waits in their place; one scheduler does it."""
+        known = [row for row in self.center.watchdogs.all() if row["stopped_at"] is None]
+        limit = self.settings.watchdog.dead_after_s
+        if not known or min(row["heartbeat_age_s"] for row in known) <= limit:
+            self._couriers = None
+            return LOOK_S
+        if not self.center.nodes.take_lease(LEASE, self.holder, LEASE_S):
+            return LOOK_S
+        if self._couriers is None:
+            self._begin(known)
+        for courier in self._couriers or ():
+            while courier.tick() <= 0:
+                continue
+        return min(1.0, LOOK_S)
+
+    def _begin(self, known: Sequence[dict[str, Any]]) -> None:
+        from taskkit.notices import couriers
+        from taskkit.receivers.loading import load_receivers
+
+        try:
+            receivers = load_receivers(self.settings)
+        except SettingsError as error:
+            log.error("no watchdog is alive, and the receivers cannot be read: %s", error)  # noqa: TRY400 - one line says it
+            receivers = ()
+        self._tell(known, receivers)
+        options = {"language": self.settings.watchdog.language, "zone": self.settings.timezone}
+        self._couriers = couriers(self.center.outbox, receivers, self.holder, **options)
+
+    def _tell(self, known: Sequence[dict[str, Any]], receivers: Sequence[Receiver]) -> None:
+        now = self.center.now()
+        age = min(row["heartbeat_age_s"] for row in known)
+        log.error("no watchdog is alive: the last heartbeat was %.0f s ago", age)
+        before = next((one for one in self.center.alerts.open() if one.rule == RULE and not one.object), None)
+        if before is not None and before.state is AlertState.FIRING:
+            return
+        after = alert_of(known, now, age)
+        item = item_of(after if before is None else replace(after, id=before.id), now)
+        postings = tuple(Posting(one.name, item, RULE) for one in receivers if one.options.takes(item))
+        self.center.alerts.record([Change(before, after if before is None else replace(after, id=before.id), postings)])
+
+
+def alert_of(known: Sequence[dict[str, Any]], now: datetime, age: float) -> Alert:
+    """The alert about watchdogs that fell silent, as it fires."""
+    since = now - seconds(age)
+    return Alert(
+        id=0,
+        rule=RULE,
+        object="",
+        state=AlertState.FIRING,
+        severity="critical",
+        cause="silent",
+        value=round(age, 1),
+        unit="s",
+        said={language: _said(language, known, age) for language in WORDS},
+        since=since,
+        breach_at=now,
+        firing_at=now,
+        told_at=now,
+    )
+
+
+def item_of(alert: Alert, now: datetime) -> Item:
+    """The same for the outbox."""
+    return Item(
+        alert_id=alert.id,
+        event=Event.FIRING,
+        rule=alert.rule,
+        object=alert.object,
+        severity=alert.severity,
+        since=alert.since,
+        at=now,
+        said=alert.said,
+        cause=alert.cause,
+        runbook=f"runbooks/{RULE}.md",
+    )
+
+
+def _said(language: str, known: Sequence[dict[str, Any]], age: float) -> Said:
+    title, text, names, step = WORDS[language]
+    silent = ", ".join(str(row["watchdog_id"]) for row in known[:3])
+    figures = ((names[0], f"{age:.0f} s"), (names[1], silent))
+    return Said(title=title, text=text, figures=figures, actions=((step, "python -m taskkit.watchdog"),))

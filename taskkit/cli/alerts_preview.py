@@ -108,7 +108,7 @@ def _open(front: Front, rule: str):  # type: ignore[no-untyped-def]
 
 def _receivers(front: Front, kind: str | None) -> Sequence[Receiver]:
     """The configured ones (of a kind), else one made up for it."""
-    from taskkit.watchdog.policy import load_receivers
+    from taskkit.receivers.loading import load_receivers
 
     own = [one for one in load_receivers(front.settings) if kind in {None, one.kind}]
     return own or [made_up(one) for one in ([kind] if kind else USUAL)]

@@ -34,7 +34,7 @@ WORDS = {
 
 def receivers_of(front: Front) -> Sequence[Receiver]:
     """All receivers; raises NotFound where there is none."""
-    from taskkit.watchdog.policy import load_receivers
+    from taskkit.receivers.loading import load_receivers
 
     found = load_receivers(front.settings)
     if not found:
@@ -217,10 +217,11 @@ class Trial:
         from taskkit.notices import Courier, Troubleshooter
 
         settings = self.front.settings
-        options = {"language": settings.watchdog.language, "zone": settings.timezone}
-        trouble = Troubleshooter(self.center.outbox, self.everybody, language=settings.watchdog.language)
+        language, zone = settings.watchdog.language, settings.timezone
+        trouble = Troubleshooter(self.center.outbox, self.everybody, language=language)
         same = [one for one in self.everybody if one.robot == self.receiver.robot]
-        return Courier(self.center.outbox, same, new_identity(), trouble=trouble, **options)
+        holder = new_identity()
+        return Courier(self.center.outbox, same, holder, trouble=trouble, language=language, zone=zone)
 
     def _shape(self, row: dict[str, Any], problem: str = "") -> dict[str, Any]:
         calls = row.get("calls", [])

@@ -35,9 +35,9 @@ def words_of(alert: Alert, language: str) -> Said:
 def quiet(alert: Alert) -> str:
     """Who or what keeps an alert from being told, or looks after it."""
     told = (
-        alert.silence_id and f"silence {alert.silence_id}",
-        alert.inhibited_by and f"explained by {alert.inhibited_by}",
-        alert.acked_by and f"acked by {alert.acked_by}",
+        f"silence {alert.silence_id}" if alert.silence_id else "",
+        f"explained by {alert.inhibited_by}" if alert.inhibited_by else "",
+        f"acked by {alert.acked_by}" if alert.acked_by else "",
     )
     return ", ".join(filter(None, told))
 

@@ -132,7 +132,7 @@ def rule_shape(rule: Rule) -> dict[str, Any]:
     """A rule for scripts: its keys as in the file, lengths of time in seconds."""
     import msgspec
 
-    found: dict[str, Any] = msgspec.to_builtins(rule, enc_hook=lambda value: float(value))
+    found: dict[str, Any] = msgspec.to_builtins(rule, enc_hook=float)
     return found
 
 

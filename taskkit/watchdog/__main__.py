@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -65,11 +66,9 @@ def run(config: Path | None, home: Path | None) -> int:
 
 def need_parts() -> None:
     """Raise AnalyticsMissing when what a watchdog needs is not installed."""
-    try:
-        import apscheduler  # noqa: F401
-        import pandas  # noqa: F401
-    except ImportError as error:
-        raise AnalyticsMissing(f"the watchdog needs {error.name}: pip install 'taskkit[watchdog]'") from error
+    for name in ("apscheduler", "pandas"):
+        if find_spec(name) is None:
+            raise AnalyticsMissing(f"the watchdog needs {name}: pip install 'taskkit[watchdog]'")
 
 
 if __name__ == "__main__":

@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from taskkit.alerts import Alert, AlertState, ReadLevel
+from taskkit.alerts import Alert, AlertState, Reading, ReadLevel
 from taskkit.center import TaskCenter
+from taskkit.center.alert_checks import NodeSign
 from taskkit.errors import SettingsError
 from taskkit.hints import suggest
 from taskkit.receivers import config
+from taskkit.receivers.loading import load_receivers
 from taskkit.receivers.protocol import Receiver
 from taskkit.settings import Settings
 from taskkit.settings.alerting import alerting_folder
 from taskkit.watchdog.engine import Outcome
 from taskkit.watchdog.looking import Looker
-from taskkit.watchdog.policy import load_receivers
 from taskkit.watchdog.rounds import turns
 from taskkit.watchdog.rules import FILE, RuleFile, load_rules
 from taskkit.watchdog.signals import Rule
@@ -105,11 +106,23 @@ class Looked:
         return [turn for turn in self.turns if turn.after is not None and turn.after.object in breached]
 
 
+def signs(center: TaskCenter) -> list[NodeSign]:
+    """The watchdogs' last signs of life."""
+    names = ("host", "pid", "started_at", "heartbeat_at", "heartbeat_age_s", "stopped_at")
+    return [
+        NodeSign(row["watchdog_id"], **{name: row[name] for name in names}) for row in center.watchdogs.all()
+    ]
+
+
 def look(settings: Settings, center: TaskCenter, rules: Sequence[Rule]) -> list[Looked]:
     """Run the checks of these rules once, each within its limit; nothing is written."""
-    from taskkit.watchdog.checks import CheckPlace, run_check
+    from taskkit.watchdog.checks import run_check
+    from taskkit.watchdog.place import CheckPlace
 
-    looker = Looker(lambda rule: run_check(rule, CheckPlace(center, settings, center.now())))
+    def read(rule: Rule) -> list[Reading]:
+        return run_check(rule, CheckPlace(center, settings, center.now(), watchdogs=lambda: signs(center)))
+
+    looker = Looker(read)
     looked = [Looked(rule, looker.look(rule), center.now()) for rule in rules]
     live, silences = center.alerts.open(), center.alerts.silences()
     firing = [alert for alert in live if alert.state is AlertState.FIRING]

@@ -25,12 +25,12 @@ class Incident:
     schedulers: Sequence[NodeSign] = ()
     watchdogs: Sequence[NodeSign] = ()
     depths: Sequence[QueueDepth] = ()
-    counts: RunCounts = RunCounts()
+    counts: RunCounts = field(default_factory=RunCounts)
     held: Mapping[str, int] = field(default_factory=dict)
     by_code: Mapping[str, int] = field(default_factory=dict)
     dead: Sequence[NewDead] = ()
     not_fired: Sequence[NotFired] = ()
-    glance: Glance = Glance()
+    glance: Glance = field(default_factory=Glance)
 
 
 def incident(signal: str, now: datetime) -> Incident:

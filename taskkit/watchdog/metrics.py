@@ -257,7 +257,7 @@ class Metrics:
             ) from error
         self._apart = self._center.apart(read_timeout=5)
         registry = CollectorRegistry()
-        registry.register(Collector(self._settings, self._apart))  # type: ignore[arg-type]
+        registry.register(Collector(self._settings, self._apart))
         host, _, port = where.rpartition(":")
         try:
             self._server, _ = start_http_server(int(port), host or "0.0.0.0", registry)  # noqa: S104 - as it was set

@@ -159,7 +159,7 @@ class Posting:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AlertChange:
     """A step of an alert's life with what is told of it, written together or not at all.
 
     ``before`` None: a new alert; ``after`` None: a pending alert that was none. Items of a new alert have the id 0.

@@ -10,7 +10,7 @@ from typing import Any
 from taskkit.center import PlanRules, TaskCenter
 from taskkit.center.locks import once
 from taskkit.embedded import Embedded
-from taskkit.errors import BrokerUnavailable, StoreError
+from taskkit.errors import BrokerUnavailable, DatabaseUnavailable, StoreError
 from taskkit.queues import Asker, Order, Queue, connect, connect_asker
 from taskkit.queues.redis import RedisQueue
 from taskkit.service import Stop, Ticker
@@ -22,12 +22,18 @@ KEEP_SECONDS = 1.0
 
 
 def open_center(
-    settings: Settings, *, pool_size: int = 5, overflow: int = 2, upgrade: bool = False
+    settings: Settings,
+    *,
+    pool_size: int = 5,
+    overflow: int = 2,
+    upgrade: bool = False,
+    away: Callable[[DatabaseUnavailable], None] | None = None,
 ) -> TaskCenter:
     """The task center of these settings; an empty embedded one gets its schema, any other must have it.
 
     It has at most ``pool_size`` + ``overflow`` connections.
-    ``upgrade`` lets an existing embedded database of an older taskkit be brought up to date as well.
+    ``upgrade`` lets an existing embedded database of an older taskkit be brought up to date as well. With ``away`` a
+    server that cannot be reached is no error: it is told, and the schema is left unchecked.
     """
     scheduler = settings.scheduler
     rules = PlanRules(
@@ -42,7 +48,12 @@ def open_center(
     center = TaskCenter(settings.sqlalchemy_url(), rules=rules, pool_size=pool_size, overflow=overflow)
     if settings.embedded_database and (upgrade or center.schema_revision() is None):
         center.upgrade_schema()
-    center.check_schema()
+    try:
+        center.check_schema()
+    except DatabaseUnavailable as error:
+        if away is None:
+            raise
+        away(error)
     return center
 
 

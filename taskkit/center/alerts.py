@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy.engine import Connection, Row
 
-from taskkit.alerts import Alert, AlertState, Change, Posting, Said, Silence
+from taskkit.alerts import Alert, AlertChange, AlertState, Posting, Said, Silence
 from taskkit.center.database import Database
 from taskkit.center.outbox import OutboxDesk
 from taskkit.center.statements import alerts as sql
@@ -63,14 +63,14 @@ class AlertBook:
         text = self.database.text(sql.NEWEST)
         return [self._alert(row) for row in self.database.read(lambda c: c.execute(text, values).all())]
 
-    def record(self, changes: Iterable[Change]) -> list[int]:
+    def record(self, changes: Iterable[AlertChange]) -> list[int]:
         """Write steps with their notices, each in one transaction; the ids of the alerts, 0 where another was faster."""
         return [self._one(change) for change in changes]
 
-    def _one(self, change: Change) -> int:
+    def _one(self, change: AlertChange) -> int:
         return self.database.write(lambda c: self._record(c, change))
 
-    def _record(self, connection: Connection, change: Change) -> int:
+    def _record(self, connection: Connection, change: AlertChange) -> int:
         before, after = change.before, change.after
         if after is None:
             if before is not None:

@@ -32,7 +32,7 @@ class Robot:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingNotice:
     """A notice in the outbox."""
 
     id: int
@@ -42,7 +42,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RobotStanding:
     """What is known of a robot at this moment: ``free`` calls of its budget, and for how long it is paused."""
 
     free: int | None
@@ -57,7 +57,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenNotice:
     """A notice that is ours to send, with a place in the budget for each call."""
 
     id: int
@@ -93,24 +93,26 @@ class OutboxDesk:
         rows = self.database.read(lambda c: self._run(c, sql.KNOWN, {"ids": ids, "receiver": receiver}).all())
         return {(int(row.alert_id), row.event) for row in rows}
 
-    def waiting(self, receivers: Sequence[str]) -> list[Waiting]:
+    def waiting(self, receivers: Sequence[str]) -> list[WaitingNotice]:
         """What waits for these receivers, the oldest first, at most 500; also what a dead process had taken."""
         rows = self.database.read(
             lambda c: self._run(c, sql.WAITING, {"names": list(receivers) or [""], "stale_s": STALE_S}).all()
         )
-        return [Waiting(int(r.id), notice_of(r.body), int(r.attempts), bool(r.due)) for r in rows]
+        return [WaitingNotice(int(r.id), notice_of(r.body), int(r.attempts), bool(r.due)) for r in rows]
 
-    def standing(self, robot: Robot) -> Standing:
+    def standing(self, robot: Robot) -> RobotStanding:
         """What a robot may take now."""
         return self.database.write(lambda c: self._standing(c, robot))
 
-    def take(self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str) -> Taken | None:
+    def take(
+        self, robot: Robot, chosen: Sequence[WaitingNotice], merged: Notice, holder: str
+    ) -> TakenNotice | None:
         """Take these waiting notices as one, with places for its calls; None when somebody else was faster or there is no room.
 
         More than one are merged: the new notice tells all of their items, and the old ones point to it.
         """
 
-        def work(connection: Connection) -> Taken | None:
+        def work(connection: Connection) -> TakenNotice | None:
             standing = self._standing(connection, robot)
             if standing.pause_s > 0 or (standing.free is not None and standing.free < robot.calls):
                 return None
@@ -125,11 +127,11 @@ class OutboxDesk:
             calls = [
                 self._call(connection, notice_id, merged.receiver, robot.robot) for _ in range(robot.calls)
             ]
-            return Taken(notice_id, merged, max(one.attempts for one in chosen) + 1, tuple(calls))
+            return TakenNotice(notice_id, merged, max(one.attempts for one in chosen) + 1, tuple(calls))
 
         return self.database.write(work)
 
-    def _chosen(self, connection: Connection, chosen: Sequence[Waiting], merged: Notice) -> int:
+    def _chosen(self, connection: Connection, chosen: Sequence[WaitingNotice], merged: Notice) -> int:
         if len(chosen) == 1:
             return chosen[0].id
         notice_id = self.desk.new(connection, merged, severity=merged.severity)
@@ -153,7 +155,7 @@ class OutboxDesk:
         }
         self.database.write(lambda c: self._run(c, sql.CALL_END, values).rowcount)
 
-    def sent(self, taken: Taken, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
+    def sent(self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
         """It arrived, with so many calls; what was kept for more is free again."""
 
         def work(connection: Connection) -> None:
@@ -166,7 +168,7 @@ class OutboxDesk:
 
         self.database.write(work)
 
-    def again(self, taken: Taken, wait_s: float, code: str, reply: str) -> None:
+    def again(self, taken: TakenNotice, wait_s: float, code: str, reply: str) -> None:
         """It did not arrive, and is tried again after a while."""
 
         def work(connection: Connection) -> None:
@@ -176,7 +178,7 @@ class OutboxDesk:
 
         self.database.write(work)
 
-    def refused(self, taken: Taken, code: str, reply: str) -> None:
+    def refused(self, taken: TakenNotice, code: str, reply: str) -> None:
         """It can never arrive as it is."""
 
         def work(connection: Connection) -> None:
@@ -219,11 +221,11 @@ class OutboxDesk:
         rows = self.database.read(lambda c: self._run(c, sql.COUNT_WAITING, {}).all())
         return {row.receiver: (int(row.notices), float(row.oldest_s or 0.0)) for row in rows}
 
-    def _release(self, connection: Connection, taken: Taken) -> None:
+    def _release(self, connection: Connection, taken: TakenNotice) -> None:
         for call_id in taken.calls:
             self._run(connection, sql.CALL_OUT, {"id": call_id})
 
-    def _standing(self, connection: Connection, robot: Robot) -> Standing:
+    def _standing(self, connection: Connection, robot: Robot) -> RobotStanding:
         row = self._run(connection, sql.ROBOT, {"robot": robot.robot}).one_or_none()
         if row is None:
             self._run(connection, sql.ROBOT_IN, {"robot": robot.robot})
@@ -232,7 +234,7 @@ class OutboxDesk:
         free = None if robot.budget is None else robot.budget - int(calls.calls)
         newest = None if calls.newest_s is None else float(calls.newest_s)
         oldest = None if calls.oldest_s is None else float(calls.oldest_s)
-        return Standing(
+        return RobotStanding(
             free, _pause(row), bool(row.misconfigured), row.reason, newest, oldest, int(row.month_calls)
         )
 

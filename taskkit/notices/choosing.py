@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from taskkit.alerts import Event, Item, Notice
-from taskkit.center.outbox import Robot, Standing, Waiting
+from taskkit.center.outbox import Robot, RobotStanding, WaitingNotice
 
 SINGLES_LEAVE = 2
 """Places, counted in whole notices, that single messages leave to digests."""
@@ -21,12 +21,12 @@ MOST_ITEMS = 20
 class Choice:
     """What goes now, as one notice; nothing: look again in ``wait_s``."""
 
-    chosen: tuple[Waiting, ...] = ()
+    chosen: tuple[WaitingNotice, ...] = ()
     notice: Notice | None = None
     wait_s: float = 1.0
 
 
-def choose(waiting: Sequence[Waiting], standing: Standing, robot: Robot) -> Choice:
+def choose(waiting: Sequence[WaitingNotice], standing: RobotStanding, robot: Robot) -> Choice:
     """The oldest notice alone while the budget is easy; all that are due as one digest when it is not, or after a pause."""
     due = [one for one in waiting if one.due]
     if standing.pause_s > 0:
@@ -50,15 +50,15 @@ def _spacing(robot: Robot) -> float:
     return min(DIGEST_EVERY_S, robot.span_s / 4)
 
 
-def _one(due: Sequence[Waiting]) -> Choice:
+def _one(due: Sequence[WaitingNotice]) -> Choice:
     return Choice((due[0],), due[0].notice)
 
 
-def _digest(due: Sequence[Waiting]) -> Choice:
+def _digest(due: Sequence[WaitingNotice]) -> Choice:
     """As many as one message can tell, the oldest first; what is no alert goes alone."""
     if not due[0].notice.items:
         return _one(due)
-    chosen: list[Waiting] = []
+    chosen: list[WaitingNotice] = []
     items: tuple[Item, ...] = ()
     for one in due:
         if not one.notice.items:
@@ -73,7 +73,7 @@ def _digest(due: Sequence[Waiting]) -> Choice:
     return Choice(tuple(chosen), merged(chosen, items))
 
 
-def merged(chosen: Sequence[Waiting], items: tuple[Item, ...]) -> Notice:
+def merged(chosen: Sequence[WaitingNotice], items: tuple[Item, ...]) -> Notice:
     """One notice in place of these. Its key is that of the first, changed: the first itself was never sent."""
     first = chosen[0].notice
     return replace(first, uuid=f"{first.uuid[:-1]}{'d' if first.uuid[-1] != 'd' else 'e'}", items=items)

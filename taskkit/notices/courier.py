@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from taskkit.alerts import Notice, Posting
-from taskkit.center.outbox import Robot, Standing, Taken, Waiting, month_of
+from taskkit.center.outbox import Robot, RobotStanding, TakenNotice, WaitingNotice, month_of
 from taskkit.clock import monotonic, utc_now
 from taskkit.notices.choosing import choose
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Receiver, Reply, Verdict, next_form
@@ -33,20 +33,24 @@ class Outbox(Protocol):
 
     def post(self, postings: Sequence[Posting]) -> None: ...
     def post_notice(self, notice: Notice, severity: str = "warning") -> None: ...
-    def waiting(self, receivers: Sequence[str]) -> list[Waiting]: ...
-    def standing(self, robot: Robot) -> Standing: ...
-    def take(self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str) -> Taken | None: ...
+    def waiting(self, receivers: Sequence[str]) -> list[WaitingNotice]: ...
+    def standing(self, robot: Robot) -> RobotStanding: ...
+    def take(
+        self, robot: Robot, chosen: Sequence[WaitingNotice], merged: Notice, holder: str
+    ) -> TakenNotice | None: ...
     def called(
         self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float
     ) -> None: ...
-    def sent(self, taken: Taken, robot: Robot, made: int, code: str, reply: str, month: str) -> None: ...
-    def again(self, taken: Taken, wait_s: float, code: str, reply: str) -> None: ...
-    def refused(self, taken: Taken, code: str, reply: str) -> None: ...
+    def sent(
+        self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str
+    ) -> None: ...
+    def again(self, taken: TakenNotice, wait_s: float, code: str, reply: str) -> None: ...
+    def refused(self, taken: TakenNotice, code: str, reply: str) -> None: ...
     def pause(self, robot: Robot, pause_s: float, reason: str, *, misconfigured: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ReceiverTrouble:
     """What a courier could not do itself: told by other receivers, with these alerts."""
 
     receiver: Receiver
@@ -70,7 +74,7 @@ class Courier:
         language: str = "en",
         zone: str = "UTC",
         clock: Callable[[], datetime] = utc_now,
-        trouble: Callable[[Trouble], None] = lambda _: None,
+        trouble: Callable[[ReceiverTrouble], None] = lambda _: None,
     ) -> None:
         self.outbox, self.holder, self.clock = outbox, holder, clock
         self.language, self.zone, self.trouble = language, load_zone(zone), trouble
@@ -94,7 +98,7 @@ class Courier:
         self._deliver(taken)
         return 0.0
 
-    def _escalate(self, waiting: Sequence[Waiting], standing: Standing) -> None:
+    def _escalate(self, waiting: Sequence[WaitingNotice], standing: RobotStanding) -> None:
         """What is critical, or stands behind a receiver that is configured wrongly, goes by another one too."""
         if standing.misconfigured:
             left = [one.notice for one in waiting if one.notice.items]
@@ -104,9 +108,9 @@ class Courier:
             return
         if left:
             receiver = self.receivers[left[0].receiver]
-            self.trouble(Trouble(receiver, standing.reason or "", tuple(left)))
+            self.trouble(ReceiverTrouble(receiver, standing.reason or "", tuple(left)))
 
-    def _deliver(self, taken: Taken) -> None:
+    def _deliver(self, taken: TakenNotice) -> None:
         receiver = self.receivers[taken.notice.receiver]
         calls = list(taken.calls)
         form, reply, made = self._call_main(receiver, taken, calls)
@@ -117,7 +121,7 @@ class Courier:
         else:
             self._failed(receiver, taken, reply)
 
-    def _call_main(self, receiver: Receiver, taken: Taken, calls: list[int]) -> tuple[Form, Reply, int]:
+    def _call_main(self, receiver: Receiver, taken: TakenNotice, calls: list[int]) -> tuple[Form, Reply, int]:
         """The message itself, in other forms as its answers demand while there are calls for it."""
         form, made, resigned = USUAL, 0, False
         while True:
@@ -130,7 +134,7 @@ class Courier:
                 return form, reply, made
             form, resigned = other, resigned or again
 
-    def _call_rest(self, receiver: Receiver, taken: Taken, form: Form, calls: list[int]) -> int:
+    def _call_rest(self, receiver: Receiver, taken: TakenNotice, form: Form, calls: list[int]) -> int:
         """What a message needs besides: mentions, a file. The message has arrived, so their failure is only told."""
         made = 0
         for payload in self._payloads(receiver, taken, form)[1:]:
@@ -152,13 +156,13 @@ class Courier:
         if used >= receiver.month * MONTH_TOLD:
             reason = f"{used} of {receiver.month} calls of {month_of(self.clock())} are used"
             key = f"{self.robot.robot}:quota:{month_of(self.clock())}"
-            self.trouble(Trouble(receiver, reason, key=key, stopped=False))
+            self.trouble(ReceiverTrouble(receiver, reason, key=key, stopped=False))
 
-    def _payloads(self, receiver: Receiver, taken: Taken, form: Form) -> Sequence[CallPayload]:
+    def _payloads(self, receiver: Receiver, taken: TakenNotice, form: Form) -> Sequence[CallPayload]:
         language = receiver.options.language or self.language
         return receiver.payloads(taken.notice, form, language=language, zone=self.zone)
 
-    def _call(self, receiver: Receiver, taken: Taken, payload: CallPayload, call_id: int) -> Reply:
+    def _call(self, receiver: Receiver, taken: TakenNotice, payload: CallPayload, call_id: int) -> Reply:
         began = monotonic()
         reply = receiver.send(payload, uuid=taken.notice.uuid, now=self.clock())
         took_ms = (monotonic() - began) * 1000
@@ -183,14 +187,16 @@ class Courier:
             )
         return reply
 
-    def _failed(self, receiver: Receiver, taken: Taken, reply: Reply) -> None:
+    def _failed(self, receiver: Receiver, taken: TakenNotice, reply: Reply) -> None:
         reason = f"{reply.code} {reply.text}".strip()
         verdict = reply.verdict
         if verdict in (Verdict.MISCONFIGURED, Verdict.QUOTA):
             wait = reply.pause_s or MISCONFIGURED_S
             self.outbox.pause(self.robot, wait, reason, misconfigured=True)
             self.outbox.again(taken, 0.0, reply.code, reply.text)
-            self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}"))
+            self.trouble(
+                ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}")
+            )
         elif verdict is Verdict.PAUSE:
             self.outbox.pause(self.robot, reply.pause_s, reason)
             self.outbox.again(taken, 0.0, reply.code, reply.text)
@@ -198,11 +204,13 @@ class Courier:
             wait = BACK_OFF[min(taken.attempts, len(BACK_OFF)) - 1]
             self.outbox.again(taken, max(wait, reply.pause_s), reply.code, reply.text)
             if taken.attempts >= FAILS_TOLD:
-                self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:down"))
+                self.trouble(ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:down"))
         else:  # broken, or refused in every form there is
             log.error("receiver %s refuses notice %s for good: %s", receiver.name, taken.id, reason)
             self.outbox.refused(taken, reply.code, reply.text)
-            self.trouble(Trouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}"))
+            self.trouble(
+                ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}")
+            )
 
 
 def couriers(outbox: Outbox, receivers: Sequence[Receiver], holder: str, **options: object) -> list[Courier]:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from taskkit.alerts import Event, Notice, Posting
-from taskkit.center.outbox import Robot, Standing, Taken, Waiting
+from taskkit.center.outbox import Robot, RobotStanding, TakenNotice, WaitingNotice
 from taskkit.center.posting import new_uuid
 from taskkit.clock import monotonic
 
 
 @dataclass(slots=True)
 class _Kept:
-    waiting: Waiting
+    waiting: WaitingNotice
     due: float
     under_way: bool = False
 
@@ -60,7 +60,7 @@ class MemoryOutbox:
                     del self._kept[number]
         return found
 
-    def waiting(self, receivers: Sequence[str]) -> list[Waiting]:
+    def waiting(self, receivers: Sequence[str]) -> list[WaitingNotice]:
         """What waits for these receivers."""
         now = self.clock()
         with self._lock:
@@ -70,7 +70,7 @@ class MemoryOutbox:
                 if kept.waiting.notice.receiver in receivers and not kept.under_way
             ]
 
-    def standing(self, robot: Robot) -> Standing:
+    def standing(self, robot: Robot) -> RobotStanding:
         """What a robot may take now."""
         now = self.clock()
         with self._lock:
@@ -81,9 +81,11 @@ class MemoryOutbox:
             free = None if robot.budget is None else robot.budget - len(calls)
             newest = now - calls[-1] if calls else None
             oldest = now - calls[0] if calls else None
-            return Standing(free, max(0.0, until - now), misconfigured, reason or None, newest, oldest)
+            return RobotStanding(free, max(0.0, until - now), misconfigured, reason or None, newest, oldest)
 
-    def take(self, robot: Robot, chosen: Sequence[Waiting], merged: Notice, holder: str) -> Taken | None:
+    def take(
+        self, robot: Robot, chosen: Sequence[WaitingNotice], merged: Notice, holder: str
+    ) -> TakenNotice | None:
         """Take these as one."""
         with self._lock:
             if any(one.id not in self._kept for one in chosen):
@@ -94,7 +96,7 @@ class MemoryOutbox:
             attempts = chosen[0].attempts + 1
             kept = self._kept[first]
             kept.waiting, kept.under_way = replace(kept.waiting, notice=merged, attempts=attempts), True
-            return Taken(first, merged, attempts, tuple(range(robot.calls)))
+            return TakenNotice(first, merged, attempts, tuple(range(robot.calls)))
 
     def count(self, robot: str) -> None:
         """A call to a robot was made, by whichever outbox."""
@@ -104,7 +106,7 @@ class MemoryOutbox:
     def called(self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float) -> None:
         """Nothing is kept of it."""
 
-    def sent(self, taken: Taken, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
+    def sent(self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
         """It arrived."""
         with self._lock:
             self._kept.pop(taken.id, None)
@@ -112,13 +114,13 @@ class MemoryOutbox:
             for _ in range(made):
                 self.count(robot.robot)
 
-    def again(self, taken: Taken, wait_s: float, code: str, reply: str) -> None:
+    def again(self, taken: TakenNotice, wait_s: float, code: str, reply: str) -> None:
         """It is tried again after a while."""
         with self._lock:
             kept = self._kept[taken.id]
             kept.due, kept.under_way = self.clock() + wait_s, False
 
-    def refused(self, taken: Taken, code: str, reply: str) -> None:
+    def refused(self, taken: TakenNotice, code: str, reply: str) -> None:
         """It can never arrive."""
         with self._lock:
             self._kept.pop(taken.id, None)
@@ -143,4 +145,4 @@ class MemoryOutbox:
 
     def _add(self, notice: Notice, wait_s: float) -> None:
         number = next(self._numbers)
-        self._kept[number] = _Kept(Waiting(number, notice, 0, due=False), self.clock() + wait_s)
+        self._kept[number] = _Kept(WaitingNotice(number, notice, 0, due=False), self.clock() + wait_s)

@@ -11,7 +11,7 @@ from taskkit.alerts import Notice, Posting
 from taskkit.center.outbox import OutboxDesk
 from taskkit.clock import utc_now
 from taskkit.errors import StoreError
-from taskkit.notices.courier import Trouble
+from taskkit.notices.courier import ReceiverTrouble
 from taskkit.receivers.protocol import Receiver
 
 log = logging.getLogger("taskkit.notices")
@@ -40,7 +40,7 @@ class Troubleshooter:
     ) -> None:
         self.outbox, self.receivers, self.language, self.clock = outbox, receivers, language, clock
 
-    def __call__(self, trouble: Trouble) -> None:
+    def __call__(self, trouble: ReceiverTrouble) -> None:
         """Tell another receiver, once for each key and day, and post what was to be told there as well."""
         other = self._other(trouble.receiver)
         if other is None:
@@ -65,7 +65,7 @@ class Troubleshooter:
         )
         return next(others, None)
 
-    def _told(self, trouble: Trouble, other: Receiver) -> Notice:
+    def _told(self, trouble: ReceiverTrouble, other: Receiver) -> Notice:
         title, text = WORDS[other.options.language or self.language, trouble.stopped]
         name = trouble.receiver.name
         day = self.clock().date().isoformat() if trouble.stopped else ""
@@ -77,7 +77,7 @@ class Troubleshooter:
             text=text.format(reason=trouble.reason or "?"),
         )
 
-    def _pass_on(self, trouble: Trouble, other: Receiver) -> None:
+    def _pass_on(self, trouble: ReceiverTrouble, other: Receiver) -> None:
         postings = [Posting(other.name, item) for notice in trouble.notices for item in notice.items]
         known = self.outbox.known([(one.item.alert_id, one.item.event.value) for one in postings], other.name)
         new = [one for one in postings if (one.item.alert_id, one.item.event.value) not in known]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from taskkit.alerts import Alert, AlertState, Change, Event, Item, Posting, Said
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Posting, Said
 from taskkit.center import TaskCenter
 from taskkit.clock import seconds
 from taskkit.errors import SettingsError
@@ -84,7 +84,7 @@ class WatchdogGuard:
         item = item_of(after if before is None else replace(after, id=before.id), now)
         postings = tuple(Posting(one.name, item, RULE) for one in receivers if one.options.takes(item))
         self.center.alerts.record(
-            [Change(before, after if before is None else replace(after, id=before.id), postings)]
+            [AlertChange(before, after if before is None else replace(after, id=before.id), postings)]
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ import click
 
 from taskkit import logs
 from taskkit.doors import open_center
-from taskkit.errors import AnalyticsMissing, TaskkitError
+from taskkit.errors import AnalyticsMissing, DatabaseUnavailable, TaskkitError
 from taskkit.identity import play
 from taskkit.service import Stop, exit_with, program
 from taskkit.settings import Settings
@@ -43,7 +44,7 @@ def run(config: Path | None, home: Path | None) -> int:
         stop = Stop()
         stop.listen()
         policy = load_policy(settings)
-        center = open_center(settings, pool_size=2, overflow=2, upgrade=True)
+        center = open_center(settings, pool_size=2, overflow=2, upgrade=True, away=_starts_without)
         metrics = Metrics(settings, center)
         metrics.start()
     except TaskkitError as error:
@@ -62,6 +63,10 @@ def run(config: Path | None, home: Path | None) -> int:
         metrics.stop()
         center.close()
     return 0
+
+
+def _starts_without(error: DatabaseUnavailable) -> None:
+    logging.getLogger("taskkit.watchdog").error("SQL is away, which is told: %s", error)
 
 
 def need_parts() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import Alert, AlertState, Change, Event, Reading
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Reading
 from taskkit.center import TaskCenter
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.rounds import (
@@ -15,21 +15,19 @@ from taskkit.watchdog.rounds import (
     Soundness,
     about_check,
     fares,
-    inhibitor,
     retired,
-    silenced,
     soundness,
     turns,
 )
 from taskkit.watchdog.signals import Rule
-from taskkit.watchdog.step import CHECK, Turn, step
-from taskkit.watchdog.words import about_check_said
+from taskkit.watchdog.step import Turn
+from taskkit.watchdog.wording import check_said
 
 log = logging.getLogger("taskkit.watchdog")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """What one check came to: readings, or an error."""
 
     readings: tuple[Reading, ...] = ()
@@ -51,21 +49,16 @@ class Engine:
     def __init__(self, center: TaskCenter, post: Post) -> None:
         self.center, self.post = center, post
 
-    def apply(self, rule: Rule, outcome: Outcome) -> Moved:
+    def apply(self, rule: Rule, outcome: CheckOutcome) -> Moved:
         """Step all alerts of a rule, and tell what is to be told; returns what changed."""
         now = self.center.now()
         live = self.center.alerts.open()
         silences = self.center.alerts.silences()
         firing = [alert for alert in live if alert.state is AlertState.FIRING]
         check = self._fares(rule, outcome, now)
-        found = []
-        if outcome.error is None:
-            found = turns(rule, live, outcome.readings, now, firing=firing, silences=silences)
-        own = next((a for a in live if a.rule == rule.id and a.object == CHECK), None)
-        reading = about_check(rule, check, now, about_check_said(rule, check, now))
-        root = inhibitor(rule, firing)
-        silence = silenced(silences, rule.id, CHECK, now)
-        found.append(step(own, reading, rule, now, inhibited_by=root, silence_id=silence))
+        about = about_check(rule, check, now, check_said(rule, check, now))
+        readings = outcome.readings if outcome.error is None else None
+        found = turns(rule, live, readings, now, about=about, firing=firing, silences=silences)
         return self._write(rule, [turn for turn in found if turn.changed], now)
 
     def retire(self, rules: Sequence[Rule]) -> None:
@@ -74,10 +67,10 @@ class Engine:
         known = {rule.id for rule in rules if rule.enabled}
         gone = [alert for alert in self.center.alerts.open() if alert.rule not in known]
         self.center.alerts.record(
-            [Change(turn.before, turn.after) for turn in (retired(a, now) for a in gone)]
+            [AlertChange(turn.before, turn.after) for turn in (retired(a, now) for a in gone)]
         )
 
-    def _fares(self, rule: Rule, outcome: Outcome, now: datetime) -> CheckState:
+    def _fares(self, rule: Rule, outcome: CheckOutcome, now: datetime) -> CheckState:
         row = self.center.watchdogs.rules().get(rule.id)
         before = None
         if row is not None:
@@ -94,7 +87,7 @@ class Engine:
         fired = []
         for turn in found:
             postings = () if turn.after is None else self.post.postings(turn.after, turn.event, rule, now)
-            alert_id = self.center.alerts.record([Change(turn.before, turn.after, postings)])[0]
+            alert_id = self.center.alerts.record([AlertChange(turn.before, turn.after, postings)])[0]
             _tell(turn, alert_id, len(postings))
             if turn.after is not None and turn.event is Event.FIRING and alert_id:
                 fired.append(replace(turn.after, id=alert_id))

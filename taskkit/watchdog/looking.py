@@ -10,7 +10,7 @@ from taskkit.alerts import Reading
 from taskkit.clock import monotonic
 from taskkit.errors import TaskkitError
 from taskkit.settings import redact_text
-from taskkit.watchdog.engine import Outcome
+from taskkit.watchdog.engine import CheckOutcome
 from taskkit.watchdog.signals import Rule
 
 log = logging.getLogger("taskkit.watchdog")
@@ -23,15 +23,15 @@ class Looker:
         self._check = check
         self._hung: dict[str, threading.Thread] = {}
 
-    def look(self, rule: Rule) -> Outcome:
+    def look(self, rule: Rule) -> CheckOutcome:
         """What the check of a rule comes to, after its limit at the latest."""
         before = self._hung.get(rule.id)
         if before is not None and before.is_alive():
-            return Outcome(
+            return CheckOutcome(
                 error=f"the check before has not ended yet; it may take {rule.limit:g} s", took_ms=0.0
             )
         self._hung.pop(rule.id, None)
-        found: list[Outcome] = []
+        found: list[CheckOutcome] = []
         began = monotonic()
         thread = threading.Thread(target=self._run, args=(rule, found), name=f"check {rule.id}", daemon=True)
         thread.start()
@@ -40,17 +40,17 @@ class Looker:
             return found[0]
         self._hung[rule.id] = thread
         took_ms = (monotonic() - began) * 1000
-        return Outcome(error=f"the check did not end within {rule.limit:g} s", took_ms=took_ms)
+        return CheckOutcome(error=f"the check did not end within {rule.limit:g} s", took_ms=took_ms)
 
-    def _run(self, rule: Rule, found: list[Outcome]) -> None:
+    def _run(self, rule: Rule, found: list[CheckOutcome]) -> None:
         began = monotonic()
         try:
             readings = tuple(self._check(rule))
         except TaskkitError as error:
-            found.append(Outcome(error=str(error), took_ms=(monotonic() - began) * 1000))
+            found.append(CheckOutcome(error=str(error), took_ms=(monotonic() - began) * 1000))
         except Exception as error:
             log.exception("the check of rule %s failed", rule.id)
             text = redact_text(f"{type(error).__name__}: {error}")
-            found.append(Outcome(error=text, took_ms=(monotonic() - began) * 1000))
+            found.append(CheckOutcome(error=text, took_ms=(monotonic() - began) * 1000))
         else:
-            found.append(Outcome(readings, took_ms=(monotonic() - began) * 1000))
+            found.append(CheckOutcome(readings, took_ms=(monotonic() - began) * 1000))

@@ -16,23 +16,24 @@ from taskkit.alerts import Alert, Notice, Reading
 from taskkit.center import TaskCenter
 from taskkit.center.alert_checks import NodeSign
 from taskkit.clock import monotonic, utc_now
+from taskkit.doors import open_asker
 from taskkit.errors import SettingsError, StoreError
 from taskkit.identity import new_identity
 from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
 from taskkit.receivers.ping import ping
 from taskkit.service import Stop, Ticker, Troubles
 from taskkit.settings import Settings
-from taskkit.watchdog.away import SqlAway
+from taskkit.watchdog.away import Mark, SqlAway
 from taskkit.watchdog.checks import preload, run_check
 from taskkit.watchdog.checks.stores import sql_away
-from taskkit.watchdog.engine import Engine, Outcome
+from taskkit.watchdog.daily import daily_line
+from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
 from taskkit.watchdog.place import CheckPlace, Memory
 from taskkit.watchdog.policy import Policy, load_policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
-from taskkit.watchdog.words import daily_line
 
 log = logging.getLogger("taskkit.watchdog")
 logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
@@ -66,13 +67,15 @@ class WatchdogProcess:
         self._reload = reload or (lambda: load_policy(settings))
         self._wanted_reload = threading.Event()
         self._leads_until = 0.0
-        self._led = False
+        self._led: bool | None = None
+        self._checked = False
         self._rounds, self._sound = 0, {}  # type: ignore[var-annotated]
         self._round_at: datetime | None = None
         self._pinged = 0.0
         self._troubles: dict[str, Troubles] = {}
         self.memory = MemoryOutbox()
-        self.away = SqlAway(sql_away, self.memory, self._may_tell_alone)
+        self.mark = Mark(lambda: open_asker(settings, self.heart), self.id)
+        self.away = SqlAway(sql_away, self.memory, self.mark, lambda: self._led)
         self.memory_of_checks = Memory()
         self.looker = Looker(self._readings)
         self.evidence = Evidence(settings, center, options)
@@ -94,7 +97,6 @@ class WatchdogProcess:
 
     def run(self) -> None:
         """Watch until the stop."""
-        self.center.watchdogs.enter(self.id, socket.gethostname(), os.getpid())
         log.info(
             "watchdog %s is up: %s rules, receivers: %s",
             self.id,
@@ -116,6 +118,10 @@ class WatchdogProcess:
     def beat(self) -> float:
         """Write the heartbeat, and hold or seek the lease."""
         begun = monotonic()
+        if not self._checked:
+            self.heart.check_schema()
+            self._checked = True
+        self.mark.prepare()
         if not self.heart.watchdogs.beat(self.id, self._rounds, self._round_at):
             self.heart.watchdogs.enter(self.id, socket.gethostname(), os.getpid())
         lease_s = self.settings.watchdog.lease_s
@@ -167,7 +173,7 @@ class WatchdogProcess:
             if alert.object and self.center.nodes.ask_to_restart(alert.object):
                 log.warning("worker %s is asked to start anew", alert.object, extra={"alert_id": alert.id})
 
-    def _note(self, rule: Rule, outcome: Outcome) -> None:
+    def _note(self, rule: Rule, outcome: CheckOutcome) -> None:
         """A round is whole when every rule has been looked after since the last one."""
         if outcome.error is not None:
             log.warning("the check of rule %s failed: %s", rule.id, outcome.error)
@@ -239,10 +245,6 @@ class WatchdogProcess:
             )
             for row in self.looks.watchdogs.all()
         ]
-
-    def _may_tell_alone(self) -> bool:
-        """While SQL is away no lease can be had: who held it last tells."""
-        return self._led
 
     def _post(self) -> Post:
         return Post(self.policy.receivers, self.settings.watchdog.console_url)
@@ -319,7 +321,7 @@ class WatchdogProcess:
             self.center.watchdogs.leave(self.id)
         except StoreError as error:
             log.warning("could not sign off: %s", error)
-        for beside in (self.heart, self.probe, self.looks):
+        for beside in (self.heart, self.probe, self.looks, self.mark):
             beside.close()
         log.info("watchdog %s has stopped", self.id)
 

@@ -16,7 +16,7 @@ from tests.processes import Installation, Process, on_servers
 from tests.robots import WebhookServer, webhook
 from tests.servers import MariaDB, Valkey
 from tests.waiting import wait_until
-from tests.watchdogs import leader, told, watch, watchdog
+from tests.watched import leader, told, watch, watchdog
 
 pytestmark = pytest.mark.faults
 
@@ -222,7 +222,8 @@ def test_dog_02_acceptance_4_sql_away_is_told_without_it_once_and_nothing_is_sai
     with webhook() as robot:
         watch(home, {"ops": robot}, BACKLOG + STORES)
         home.scheduler()
-        dog = watchdog(home)
+        dog, other = watchdog(home), watchdog(home)
+        leader(home, [dog, other])
         ids = pile_up(home)
         settled(home, robot, [("firing", "backlog", "unserved")])
         database.stop()
@@ -234,3 +235,17 @@ def test_dog_02_acceptance_4_sql_away_is_told_without_it_once_and_nothing_is_sai
         wait_until(lambda: ("resolved", "backlog", "unserved") in told(robot.calls), 60)
         assert max(Counter(told(robot.calls)).values()) == 1
         assert dog.popen.poll() is None
+
+
+def test_a_watchdog_that_starts_while_sql_is_away_tells_it(
+    broken: tuple[Installation, MariaDB, Valkey],
+) -> None:
+    home, database, _ = broken
+    with webhook() as robot:
+        watch(home, {"ops": robot}, STORES)
+        database.stop()
+        dog = home.begin("watchdog")
+        wait_until(lambda: told(robot.calls) == [("firing", "stores", "sql")], 40)
+        database.start()
+        wait_until(lambda: told(robot.calls)[1:] == [("resolved", "stores", "sql")], 60)
+        assert dog.stop() == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from taskkit.alerts import Alert, AlertState, Change, Event, Item, Notice, Posting, Said
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Notice, Posting, Said
 from taskkit.center import TaskCenter
 from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Options, Reply, Verdict
@@ -375,8 +375,8 @@ def test_the_step_of_an_alert_and_what_is_told_of_it_are_written_together(
         0, "backlog", "mail", AlertState.FIRING, "warning", "burst", 12.5, "tasks", {"en": Said(title="t")}, START, START,
         firing_at=START, told_at=START,
     )  # fmt: skip
-    (number,) = center.alerts.record([Change(None, alert, (Posting("ops", item(0)),))])
-    assert center.alerts.record([Change(None, alert, (Posting("ops", item(0)),))]) == [0], (
+    (number,) = center.alerts.record([AlertChange(None, alert, (Posting("ops", item(0)),))])
+    assert center.alerts.record([AlertChange(None, alert, (Posting("ops", item(0)),))]) == [0], (
         "another was faster"
     )
     found = center.alerts.alert(number)

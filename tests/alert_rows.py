@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from taskkit.alerts import Alert, AlertState, Change, Event, Item, Posting, Said
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Posting, Said
 from taskkit.center import TaskCenter
 
 SAID = {
@@ -44,11 +44,11 @@ def written(center: TaskCenter, *receivers: str, **fields: Any) -> Alert:
         at=one.since, said=one.said, cause=one.cause, runbook="runbooks/zombies.md",
     )  # fmt: skip
     postings = tuple(Posting(name, item) for name in receivers)
-    return replace(one, id=center.alerts.record([Change(None, one, postings)])[0])
+    return replace(one, id=center.alerts.record([AlertChange(None, one, postings)])[0])
 
 
 def ended(center: TaskCenter, before: Alert) -> Alert:
     """Its end, now."""
     after = replace(before, state=AlertState.RESOLVED, resolved_at=center.now())
-    center.alerts.record([Change(before, after)])
+    center.alerts.record([AlertChange(before, after)])
     return center.alerts.alert(before.id)

@@ -173,7 +173,7 @@ class FrameDesk:
         """Of all that an alert says only its title."""
         rows = self._ask(told.ALERTS, self._parameters(span, told.ALERTS))
         for row in rows:
-            said = msgspec.json.decode(row.pop("said") or b"{}")
+            said = msgspec.json.decode(row.pop("said") or b"{}", type=dict[str, dict[str, Any]])
             row["title"] = (said.get("en") or next(iter(said.values()), {})).get("title")
         return rows
 

@@ -18,7 +18,7 @@ from taskkit.receivers.loading import load_receivers
 from taskkit.receivers.protocol import Receiver
 from taskkit.settings import Settings
 from taskkit.settings.alerting import alerting_folder
-from taskkit.watchdog.engine import Outcome
+from taskkit.watchdog.engine import CheckOutcome
 from taskkit.watchdog.looking import Looker
 from taskkit.watchdog.rounds import turns
 from taskkit.watchdog.rules import FILE, RuleFile, load_rules
@@ -89,7 +89,7 @@ class Looked:
     """What the check of one rule came to, and what a watchdog would make of it now."""
 
     rule: Rule
-    outcome: Outcome
+    outcome: CheckOutcome
     now: datetime
     turns: list[Turn] = field(default_factory=list)
 

@@ -60,7 +60,7 @@ $(VENV)/made.stamp:
 
 $(VENV)/run.stamp: $(VENV)/made.stamp pyproject.toml
 	@echo "installing taskkit into $(VENV)"
-	@$(PIP) install -e '.[embedded]'
+	@$(PIP) install -e '.[embedded,watchdog]'
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/made.stamp pyproject.toml

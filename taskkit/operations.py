@@ -1,4 +1,4 @@
-"""What a person may do to tasks: each move is guarded, recorded with who did it, and wakes a scheduler."""
+"""What a person may do to tasks and alerts: each move is guarded, recorded with who did it, and wakes whom it concerns."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from taskkit.errors import NotFound
+from taskkit.errors import InputError, NotFound
 from taskkit.limits import Limit, make_limit, named
 from taskkit.shards import Split, check_split
 from taskkit.states import Status
 
 if TYPE_CHECKING:
+    from taskkit.alerts import Alert
     from taskkit.center import TaskCenter
 
 log = logging.getLogger("taskkit.operations")
+LONGEST_SILENCE_S = 366 * 86_400.0
+LONGEST_REASON = 190
 
 
 def default_actor() -> str:
@@ -30,7 +34,10 @@ def default_actor() -> str:
 
 
 class Operations:
-    """Run now, retry, give up, cancel, pause, resume; limits, shards. Raises NotFound, IllegalMove, KeyTaken or InputError."""
+    """Run now, retry, give up, cancel, pause, resume; limits, shards; silences, acknowledged alerts.
+
+    Raises NotFound, IllegalMove, KeyTaken or InputError.
+    """
 
     def __init__(self, center: Callable[[], TaskCenter], ring: Callable[[], None]) -> None:
         self._center, self._ring = center, ring
@@ -103,9 +110,52 @@ class Operations:
         log.info("queue %s split into %s by %s", name, count, who)
         return split
 
+    def silence(
+        self,
+        seconds: float,
+        reason: str,
+        *,
+        rule: str | None = None,
+        object: str | None = None,
+        actor: str | None = None,
+    ) -> int:
+        """Tell nobody of alerts of a rule and of objects (a pattern: ``mail*``) for so long; returns the silence's id.
+
+        None is every rule, or every object. Alerts go on to fire and end meanwhile; what still fires afterwards is told.
+        """
+        who = actor or default_actor()
+        ends_at = quiet_until(self._center().now(), seconds, reason)
+        silence_id = self._center().alerts.silence(ends_at, who, reason.strip(), rule=rule, object=object)
+        log.info("silence %s until %s by %s: %s", silence_id, ends_at, who, reason)
+        return silence_id
+
+    def unsilence(self, silence_id: int, actor: str | None = None) -> None:
+        """End a silence now."""
+        who = actor or default_actor()
+        self._center().alerts.end_silence(silence_id, who)
+        log.info("silence %s ended by %s", silence_id, who)
+
+    def ack(self, alert_id: int, actor: str | None = None) -> Alert:
+        """Say that somebody looks after an alert: it is not repeated any more; its end is told as ever."""
+        who = actor or default_actor()
+        alert = self._center().alerts.ack(alert_id, who)
+        log.info("alert %s is looked after by %s", alert_id, who)
+        return alert
+
     def _act(self, verb: str, task_id: int, actor: str | None, *extra: str | int | None) -> Status:
         who = actor or default_actor()
         status: Status = getattr(self._center().people, verb)(task_id, who, *extra)
         log.info("%s by %s: task is %s", verb, who, status.label, extra={"task_id": task_id})
         self._ring()
         return status
+
+
+def quiet_until(now: datetime, seconds: float, reason: str) -> datetime:
+    """The end of a silence; raises InputError for one without an end or a reason."""
+    if not 0 < seconds <= LONGEST_SILENCE_S:
+        raise InputError("for", "a silence must end: longer than 0, at most a year; write for example 2h")
+    if not reason.strip():
+        raise InputError("reason", "say why, so that others need not ask")
+    if len(reason.strip()) > LONGEST_REASON:
+        raise InputError("reason", f"must have at most {LONGEST_REASON} letters")
+    return now + timedelta(seconds=seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from taskkit.analytics.frame import Frame, frame
+from taskkit.analytics.frames_alerts import ALERTS
 
 _BINS = """
 bin | n | | floor(log(ms) / log(1.05)), -1 below 1 ms
@@ -272,5 +273,5 @@ value | w | | and what it says
 """),
 )  # fmt: skip
 
-FRAMES: dict[str, Frame] = {one.name: one for one in (*WORK, *STORY, *NODES)}
+FRAMES: dict[str, Frame] = {one.name: one for one in (*WORK, *STORY, *NODES, *ALERTS)}
 """By name."""

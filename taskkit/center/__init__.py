@@ -13,8 +13,10 @@ from taskkit.center.deadletters import DeadFilter, DeadLetterDesk
 from taskkit.center.dispatch import Batch, DispatchDesk
 from taskkit.center.drills import DrillDesk
 from taskkit.center.frames import FrameDesk
+from taskkit.center.gauges import GaugeDesk
 from taskkit.center.granting import GrantDesk
 from taskkit.center.intake import Intake
+from taskkit.center.ledger import LedgerDesk
 from taskkit.center.limits import LimitDesk
 from taskkit.center.locks import LockDesk
 from taskkit.center.nodes import NodeDesk
@@ -70,6 +72,8 @@ class TaskCenter:
         self.watchdogs = WatchdogDesk(self.database)
         self.outbox = OutboxDesk(self.database)
         self.alerts = AlertBook(self.database, self.outbox)
+        self.ledger = LedgerDesk(self.database)
+        self.gauges = GaugeDesk(self.database, self.read)
 
     def __repr__(self) -> str:
         return f"<TaskCenter {self.database!r}>"

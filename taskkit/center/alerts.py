@@ -14,6 +14,8 @@ from taskkit.alerts import Alert, AlertChange, AlertState, Posting, Said, Silenc
 from taskkit.center.database import Database
 from taskkit.center.outbox import OutboxDesk
 from taskkit.center.statements import alerts as sql
+from taskkit.center.statements.people import RECORD
+from taskkit.clock import iso
 from taskkit.errors import NotFound
 from taskkit.texts import cut, encodable
 
@@ -101,7 +103,7 @@ class AlertBook:
     def ack(self, alert_id: int, who: str) -> Alert:
         """Somebody looks after it: it is not repeated any more. Raises NotFound for one that is over."""
         values = {"id": alert_id, "who": encodable(who)[:100]}
-        if not self._write(sql.ACK, values):
+        if not self._by(who, "ack", f"alert {alert_id}", sql.ACK, values)[0]:
             raise NotFound(f"there is no open alert {alert_id}; `taskkit alerts list` shows those there are")
         return self.alert(alert_id)
 
@@ -125,14 +127,31 @@ class AlertBook:
             "author": encodable(author)[:100],
             "reason": encodable(reason)[:190],
         }
-        return int(self.database.write(lambda c: self._run(c, sql.SILENCE_IN, values).lastrowid))
+        about = f"{rule or 'all rules'}, {object or 'all objects'}, until {iso(ends_at)}: {reason}"
+        return self._by(author, "silence", about, sql.SILENCE_IN, values)[1]
 
-    def end_silence(self, silence_id: int) -> None:
+    def end_silence(self, silence_id: int, who: str) -> None:
         """End it now; raises NotFound when there is none that lasts."""
-        if not self._write(sql.SILENCE_END, {"id": silence_id}):
+        if not self._by(who, "unsilence", f"silence {silence_id}", sql.SILENCE_END, {"id": silence_id})[0]:
             raise NotFound(
                 f"there is no silence {silence_id} that lasts; `taskkit alerts silences` shows them"
             )
+
+    def _by(
+        self, who: str, action: str, about: str, template: str, values: dict[str, Any]
+    ) -> tuple[int, int]:
+        """Something a person does, with its record, if it did anything; how many rows, and the id of a new one."""
+
+        def work(connection: Connection) -> tuple[int, int]:
+            done = self._run(connection, template, values)
+            rows, row_id = int(done.rowcount), int(done.lastrowid or 0)
+            if rows:
+                detail = encodable(about)
+                record = {"actor": encodable(who)[:100], "action": action, "task_id": None, "detail": detail}
+                self._run(connection, RECORD, record)
+            return rows, row_id
+
+        return self.database.write(work)
 
     def silences(self, *, coming: bool = False) -> list[Silence]:
         """Those that hold now, and with ``coming`` those that have not begun yet."""
@@ -185,9 +204,6 @@ class AlertBook:
 
     def _run(self, connection: Connection, template: str, values: dict[str, Any]) -> Any:
         return connection.execute(self.database.text(template), values)
-
-    def _write(self, template: str, values: dict[str, Any]) -> int:
-        return self.database.write(lambda c: int(self._run(c, template, values).rowcount))
 
     def _rows(self, template: str, values: dict[str, Any]) -> list[dict[str, Any]]:
         rows = self.database.read(lambda c: self._run(c, template, values).all())

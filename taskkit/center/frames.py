@@ -12,6 +12,7 @@ import msgspec
 
 from taskkit.center.database import Database
 from taskkit.center.statements import frames as sql
+from taskkit.center.statements import frames_alerts as told
 from taskkit.center.statements import frames_load as load
 from taskkit.center.statements import frames_more as more
 from taskkit.clock import seconds
@@ -59,6 +60,8 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "limit_lines": (more.LIMIT_LINES,),
     "shards": (more.SHARDS,),
     "actions": (more.ACTIONS,),
+    "notices": (told.NOTICES,),
+    "deliveries": (told.DELIVERIES,),
 }
 """Frames that are the rows of their statements, one after the other."""
 
@@ -75,6 +78,7 @@ class FrameDesk:
             "twins": self._twins,
             "load": self._load,
             "workers": self._workers,
+            "alerts": self._alerts,
             "transactions": self._transactions,
             "lock_waits": self._lock_waits,
             "facts": self._facts,
@@ -172,6 +176,14 @@ class FrameDesk:
             for name in ("cpu_percent", "rss_bytes"):
                 told = [child[name] for child in children if child.get(name) is not None]
                 row[f"children_{name}"] = sum(told) if told else None
+        return rows
+
+    def _alerts(self, span: FrameSpan) -> Rows:
+        """Of all that an alert says only its title."""
+        rows = self._ask(told.ALERTS, self._parameters(span, told.ALERTS))
+        for row in rows:
+            said = msgspec.json.decode(row.pop("said") or b"{}", type=dict[str, dict[str, Any]])
+            row["title"] = (said.get("en") or next(iter(said.values()), {})).get("title")
         return rows
 
     def _transactions(self, _: FrameSpan) -> Rows:

@@ -6,6 +6,7 @@ import signal
 
 import click
 
+from taskkit.cli import demo_alert
 from taskkit.cli.conduct import Failed, interrupt
 
 
@@ -13,6 +14,8 @@ from taskkit.cli.conduct import Failed, interrupt
 @click.option("--keep", is_flag=True, help="Leave the temporary home behind, to look at it.")
 def command(keep: bool) -> None:
     """Show the whole thing at work with real processes, in about half a minute, and stop it again.
+
+    At the end a rule of the watchdog looks at what happened, and the alert is shown as it would arrive in a chat.
 
     It imports a crontab and runs Python, shell, HTTP and async tasks, one delayed, one that fails and is retried,
     one over its time limit, on two schedulers and two workers in a temporary folder. With TASKKIT_DATABASE_URL and
@@ -28,6 +31,6 @@ def command(keep: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     try:
-        Demo().run(keep=keep)
+        Demo(demo_alert.ending).run(keep=keep)
     except Unexpected:
         raise Failed from None

@@ -30,6 +30,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "Incidents": {
+        "alerts": ("alerts", "What is wrong now, who was told; silence, acknowledge, try a receiver."),
+        "watchdog": ("watchdog", "Check rules and receivers, and look what would fire now."),
         "diagnose": ("diagnose", "Say what is wrong, with the figures that show it and what to do."),
         "runbook": ("runbook", "What to do by rule, and the evidence as one page of HTML."),
         "whatif": ("whatif", "Replay your own load with other slots, limits, or more of it."),
@@ -57,7 +59,6 @@ EPILOG = (
 ELSEWHERE = {
     "worker": "; a worker alone is `python -m taskkit.worker`, everything together `taskkit up`",
     "scheduler": "; a scheduler alone is `python -m taskkit.scheduler`, everything together `taskkit up`",
-    "watchdog": "; there is no watchdog yet; `taskkit up` starts a scheduler and a worker",
     "start": "; did you mean `taskkit up`?",
     "run": "; did you mean `taskkit up`, or `taskkit tasks run-now ID`?",
 }

@@ -15,7 +15,7 @@ import click
 from taskkit.cli.complete import queues as complete_queues
 from taskkit.cli.conduct import FAILED, Failed, say
 from taskkit.cli.front import Front, pass_front
-from taskkit.errors import AppError, TaskkitError
+from taskkit.errors import AnalyticsMissing, AppError, SettingsError, TaskkitError
 from taskkit.render import duration, facts, show
 from taskkit.supervising import BAD_START, Role, Watch, ending
 
@@ -32,6 +32,7 @@ try:
 except TaskkitError as error:
     sys.exit(exit_with(error))
 """
+RECEIVERS = "receivers.toml"
 LOOK_S = 0.1
 STOP_S = 10.0
 """How much longer than its grace a role may take to stop before it is killed."""
@@ -70,6 +71,11 @@ STOP_S = 10.0
     metavar="N",
     help="Let their number grow to so many with the backlog, and shrink again.",
 )
+@click.option(
+    "--watchdog/--no-watchdog",
+    default=None,
+    help="Start a watchdog, too, or none (default: one where there is an alerting/receivers.toml).",
+)
 @pass_front
 @click.pass_context
 def command(
@@ -81,23 +87,53 @@ def command(
     workers: int,
     processes: int | None,
     max_processes: int | None,
+    watchdog: bool | None,
 ) -> None:
     """Start a scheduler and a worker, and the embedded stores where no URL is set; stop them with Ctrl-C.
 
-    An empty database gets its tables. What dies is started again. Log lines go to stdout.
+    An empty database gets its tables. What dies is started again. Log lines go to stdout. Where receivers of alerts are
+    configured a watchdog is started as well.
 
     \b
       taskkit up
       taskkit up --app shop.tasks:kit
       taskkit up --app shop.tasks:kit --workers 2 --processes 4 --queue mail,reports
     """
-    if not schedulers and not workers:
+    if not schedulers and not workers and not watchdog:
         raise click.UsageError("there is nothing to start with --schedulers 0 and --workers 0", context)
+    watched = wants_watchdog(front, watchdog)
     prepare(front, app or front.settings.app)
     numbers = {"--processes": processes, "--max-processes": max_processes}
     roles = roles_of(front, schedulers, workers, {"--app": app, "--queue": ",".join(queues)} | numbers)
+    if watched:
+        roles.append(Role("watchdog", [sys.executable, "-m", "taskkit.watchdog", *front.options]))
     with broker(front):
         context.exit(keep_up(front, roles))
+
+
+def wants_watchdog(front: Front, asked: bool | None) -> bool:
+    """Whether a watchdog is started; one that could not start is refused, or left out where nobody asked for it."""
+    if asked is False:
+        return False
+    from taskkit.settings.alerting import alerting_folder
+
+    folder = alerting_folder(front.settings)
+    if asked is None and (folder is None or not (folder / RECEIVERS).exists()):
+        return False
+    from taskkit.watchdog.__main__ import need_parts
+    from taskkit.watchdog.policy import load_policy
+
+    try:
+        need_parts()
+        load_policy(front.settings)
+    except AnalyticsMissing as error:
+        if asked:
+            raise
+        say(f"{error}; started without a watchdog")
+        return False
+    except SettingsError as error:
+        raise SettingsError(f"{error} (--no-watchdog starts without alerts)") from None
+    return True
 
 
 def prepare(front: Front, app: str | None) -> None:
@@ -187,7 +223,7 @@ def _wait(center: TaskCenter, watch: Watch) -> None:
 def _at_work(center: TaskCenter, roles: Sequence[Role]) -> bool:
     """Whether every role has its row in the task center."""
     with contextlib.suppress(TaskkitError):
-        nodes = [*center.nodes.schedulers(), *center.nodes.workers()]
+        nodes = [*center.nodes.schedulers(), *center.nodes.workers(), *center.watchdogs.all()]
         return all(any(role.is_of(node) for node in nodes) for role in roles)
     return False
 

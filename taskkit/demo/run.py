@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,14 @@ class Unexpected(TaskkitError):
 
 
 class Demo:
-    """One performance; whatever happens, it stops what it started."""
+    """One performance; whatever happens, it stops what it started.
 
-    def __init__(self) -> None:
+    ``ending`` is shown when all has happened and everything still runs; it gets the kit and whether the stores are the
+    demonstration's own, and returns what is not as it should be.
+    """
+
+    def __init__(self, ending: Callable[[Taskkit, bool], Sequence[str]] = lambda *_: ()) -> None:
+        self.ending = ending
         self.stage = Stage(SCHEDULERS, WORKERS)
         self.kit = Taskkit(self.stage.settings)
         self.kit.registry = shop.kit.registry
@@ -97,7 +102,7 @@ class Demo:
             )
             seen = self._watch(written)
         self._end_periodic()
-        return self._tell(seen, written)
+        return [*self._tell(seen, written), *self.ending(self.kit, self.stage.own)]
 
     def _introduce(self) -> None:
         settings = self.stage.settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -33,6 +34,7 @@ def run(config: Path | None, home: Path | None) -> int:
     """Run one watchdog; returns the exit code."""
     try:
         need_parts()
+        from taskkit.watchdog.metrics import Metrics
         from taskkit.watchdog.policy import load_policy
         from taskkit.watchdog.process import WatchdogProcess
 
@@ -43,6 +45,8 @@ def run(config: Path | None, home: Path | None) -> int:
         stop.listen()
         policy = load_policy(settings)
         center = open_center(settings, pool_size=2, overflow=2, upgrade=True, away=_starts_without)
+        metrics = Metrics(settings, center)
+        metrics.start()
     except TaskkitError as error:
         return exit_with(error)
     options = [
@@ -56,6 +60,7 @@ def run(config: Path | None, home: Path | None) -> int:
     try:
         process.run()
     finally:
+        metrics.stop()
         center.close()
     return 0
 
@@ -66,11 +71,9 @@ def _starts_without(error: DatabaseUnavailable) -> None:
 
 def need_parts() -> None:
     """Raise AnalyticsMissing when what a watchdog needs is not installed."""
-    try:
-        import apscheduler  # noqa: F401
-        import pandas  # noqa: F401
-    except ImportError as error:
-        raise AnalyticsMissing(f"the watchdog needs {error.name}: pip install 'taskkit[watchdog]'") from error
+    for name in ("apscheduler", "pandas"):
+        if find_spec(name) is None:
+            raise AnalyticsMissing(f"the watchdog needs {name}: pip install 'taskkit[watchdog]'")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ def test_the_demo_on_the_embedded_default(tmp_path: Path) -> None:
         "by hand",
         "none is left behind",
         "Everything was as it should be",
+        "what arrives in the group",
+        "given_up · slow",
         "What to type next",
     ):
         assert words in found.stdout

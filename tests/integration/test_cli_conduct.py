@@ -66,8 +66,24 @@ def test_the_promised_commands_are_there() -> None:
         "runbook show",
         "runbook run",
     }
+    incidents |= {
+        f"alerts {verb}" for verb in "list show silence silences unsilence ack test preview receivers".split()
+    }
+    incidents |= {"watchdog check", "watchdog rules", "watchdog init"}
     lab = {f"lab {name}" for name in ("backlog", "duplicates", "lost", "zombies", "list", "score")}
-    groups = {"tasks", "cron", "db", "limits", "shards", "completion", "bundle", "runbook", "lab"}
+    groups = {
+        "tasks",
+        "cron",
+        "db",
+        "limits",
+        "shards",
+        "completion",
+        "bundle",
+        "runbook",
+        "lab",
+        "alerts",
+        "watchdog",
+    }
     assert names == tasks | single | incidents | lab | groups
 
 
@@ -109,7 +125,6 @@ def test_help_loads_nothing_heavy() -> None:
         (["tasks", "show", str(2**63)], "is no task id"),
         (["worker"], "a worker alone is `python -m taskkit.worker`"),
         (["scheduler"], "a scheduler alone is `python -m taskkit.scheduler`"),
-        (["watchdog"], "there is no watchdog yet"),
         (["start"], "did you mean `taskkit up`?"),
         (["list"], "did you mean `taskkit tasks list`?"),
         (["show", "5"], "did you mean `taskkit tasks show 5`?"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +14,10 @@ from taskkit.analytics.frames import FRAMES
 from taskkit.analytics.source import LiveSource
 from taskkit.analytics.window import Window
 from taskkit.center import TaskCenter
+from taskkit.center.outbox import Robot
 from taskkit.states import Status
-from tests.centers import failed, in_status, new, start, succeeded
+from tests.alert_rows import ended, written
+from tests.centers import failed, in_status, new, sql, start, succeeded
 
 pytest_plugins = ["tests.center_fixtures"]
 WORKER = "host:1:frames"
@@ -30,6 +32,15 @@ def lived_in(center: TaskCenter) -> None:
     ends = [succeeded(one, started_at=one.claimed_at, finished_at=now, runtime_ms=300) for one in claimed[:4]]
     ends.append(failed(claimed[4], started_at=claimed[4].claimed_at, finished_at=now, runtime_ms=20))
     assert center.worker_desk(WORKER).finish(ends) == []
+    one = written(center, "ops", "mail")
+    written(center, rule="backlog", object="", inhibited_by="stores:redis", told_at=None)
+    ended(center, one)
+    robot = Robot("r0b07", ("ops",), 18, calls=2)
+    (first, *_) = center.outbox.waiting(["ops"])
+    taken = center.outbox.take(robot, [first], first.notice, "h:1:a")
+    assert taken is not None
+    center.outbox.called(taken.calls[0], "markdown", "sent", "0", "ok", 41.0)
+    center.outbox.sent(taken, robot, 1, "0", "ok", "2026-11")
 
 
 def live(center: TaskCenter) -> LiveSource:
@@ -68,6 +79,41 @@ def test_frames_count_what_was_written(center: TaskCenter) -> None:
     times = source.frame("service_times")
     assert set(times["min_ms"]) == {300.0, 20.0}
     assert set(source.frame("twins")["tasks"]) == {2}
+
+
+def test_frames_of_alerts_tell_what_was_wrong_and_who_was_told(center: TaskCenter) -> None:
+    lived_in(center)
+    source = live(center)
+    alerts = source.frame("alerts").set_index("rule")
+    assert dict(alerts["state"]) == {"backlog": "firing", "zombies": "resolved"}
+    assert alerts.loc["zombies", "title"] == "workers wait for a row lock"
+    assert alerts.loc["backlog", "inhibited_by"] == "stores:redis"
+    notices = source.frame("notices").set_index("receiver")
+    assert dict(notices["state"]) == {"ops": "sent", "mail": "waiting"}
+    assert list(notices["alerts"]) == [1, 1]
+    (call,) = source.frame("deliveries").to_dict("records")
+    assert (call["receiver"], call["verdict"], call["code"], call["took_ms"]) == ("ops", "sent", "0", 41.0)
+    assert call["notice_id"] == notices.loc["ops", "id"]
+
+
+def test_frames_of_alerts_are_of_their_window_which_is_half_open(center: TaskCenter) -> None:
+    now = center.now()
+    whole = now.replace(microsecond=0)
+    hour = timedelta(hours=1)
+    open_since, over = written(center, at=whole - 3 * hour), written(center, at=whole - 2 * hour, object="b")
+    ended(center, over)
+    bind = center.database.dialect.bind
+    sql(center, "UPDATE task_alert SET resolved_at = :at WHERE id = :id", at=bind(whole - hour), id=over.id)
+
+    def ids(since: datetime, until: datetime) -> list[int]:
+        return list(LiveSource(center, Window(since, until), now=now).frame("alerts")["id"])
+
+    assert ids(whole - hour, whole) == [over.id, open_since.id], (
+        "it ended with the first instant of the window"
+    )
+    assert ids(whole - hour + timedelta(seconds=1), whole) == [open_since.id]
+    assert ids(whole - 4 * hour, whole - 3 * hour) == [], "it began with the first instant after it"
+    assert ids(whole - 4 * hour, whole - 2 * hour) == [open_since.id]
 
 
 def test_a_bundle_gives_the_same_frames_to_the_last_digit(center: TaskCenter, tmp_path: Path) -> None:

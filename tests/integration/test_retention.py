@@ -15,10 +15,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from taskkit.alerts import Alert
 from taskkit.center import TaskCenter
 from taskkit.center.statements import retention as retention_sql
 from taskkit.settings import Retention
 from taskkit.states import Status
+from tests.alert_rows import ended, written
 from tests.centers import columns, dispatch, in_child, in_status, new, periodic, plain_insert, sql
 from tests.waiting import wait_until
 
@@ -28,7 +30,14 @@ KEEP = Retention()
 ENDED = (Status.SUCCESS, Status.CANCELLED)
 LIVE = (Status.PENDING, Status.DISPATCHED, Status.RUNNING, Status.FAILED, Status.HELD)
 FOR_EVER = Retention(
-    tasks_days=0, dead_days=0, runs_days=0, occurrences_days=0, samples_days=0, actions_days=0, once_days=0
+    tasks_days=0,
+    dead_days=0,
+    runs_days=0,
+    occurrences_days=0,
+    samples_days=0,
+    actions_days=0,
+    once_days=0,
+    alerts_days=0,
 )
 
 
@@ -284,8 +293,54 @@ def test_nodes_are_forgotten_a_week_after_their_last_heartbeat(center: TaskCente
             n=name,
             at=ago(center, days),
         )
-    assert prune(center, FOR_EVER) == {"task_worker": 1, "task_scheduler": 1}
+        center.watchdogs.enter(name, "host", 1)
+        sql(
+            center,
+            "UPDATE task_watchdog SET heartbeat_at = :at WHERE watchdog_id = :n",
+            n=name,
+            at=ago(center, days),
+        )
+    assert prune(center, FOR_EVER) == {"task_watchdog": 1, "task_worker": 1, "task_scheduler": 1}
+    assert [node["watchdog_id"] for node in center.watchdogs.all()] == ["gone"]
     assert [node["scheduler_id"] for node in center.nodes.schedulers()] == ["gone"]
+
+
+LEDGER = ("task_alert", "task_notice", "task_notice_alert", "task_delivery")
+
+
+def told(center: TaskCenter, days: float, *, over: bool = True, sent: bool = True) -> Alert:
+    """An alert of so many days ago, its notice, and a call for it."""
+    at = center.now() - timedelta(days=days)
+    one = written(center, "ops", at=at, object=f"{days} {over} {sent}")
+    if over:
+        one = ended(center, one)
+        sql(center, "UPDATE task_alert SET resolved_at = :at WHERE id = :id", at=ago(center, days), id=one.id)
+    (notice,) = center.alerts.told(one.id)
+    state = "sent" if sent else "waiting"
+    sql(center, "UPDATE task_notice SET created_at = :at, state = :state WHERE id = :id", at=ago(center, days), state=state, id=notice["id"])  # fmt: skip
+    sql(center, "INSERT INTO task_delivery (notice_id, receiver, robot, at, kind) VALUES (:id, 'ops', 'r', :at, 'text')", id=notice["id"], at=ago(center, days))  # fmt: skip
+    return one
+
+
+def test_alerts_go_with_what_was_told_of_them_and_never_while_they_are_open_or_wait(
+    center: TaskCenter,
+) -> None:
+    told(center, 400)
+    young = told(center, 300)
+    fires, waits = told(center, 401, over=False), told(center, 402, sent=False)
+    gone = {"task_alert": 2, "task_notice": 2, "task_notice_alert": 2, "task_delivery": 3}
+    first = prune(center)
+    assert {name: first[name] for name in LEDGER} == gone
+    assert {one.id for one in center.alerts.newest(most=10)} == {young.id, fires.id}
+    assert [one["state"] for one in center.alerts.told(waits.id)] == ["waiting"], (
+        "what nobody was told yet is kept"
+    )
+    assert prune(center) == {}
+
+
+def test_alerts_are_kept_for_ever_where_the_setting_says_so(center: TaskCenter) -> None:
+    told(center, 4000)
+    assert prune(center, FOR_EVER) == {}
 
 
 # ---- how it goes
@@ -431,7 +486,7 @@ def test_every_step_goes_by_an_index_whatever_the_server_thinks_of_its_statistic
         "tasks": ago(center, 1), "dead": ago(center, 1), "youngest": ago(center, 1),
     }  # fmt: skip
     word = "EXPLAIN QUERY PLAN " if center.database.sqlite else "EXPLAIN "
-    for name in ("LOOK_TASKS", "LOOK_RUNS", "LOOK_OCCURRENCES", "LOOK_SAMPLES", "LOOK_ACTIONS", "LOOK_ONCE"):
+    for name in [name for name in dir(retention_sql) if name.startswith("LOOK_")]:
         text = center.database.text(word + getattr(retention_sql, name).strip())
         with center.database.engine.connect() as connection:
             rows = [dict(row._mapping) for row in connection.execute(text, values)]

@@ -40,7 +40,8 @@ LATER_MIGRATIONS = sorted(path for path in MIGRATIONS.glob("[0-9]*.py") if not p
 TABLES = {
     "task_center", "task_run", "task_worker", "task_occurrence", "task_sample", "task_schedule",
     "task_scheduler", "task_lease", "task_action", "task_installation", "task_schema", "task_lock", "task_once",
-    "task_limit", "task_limit_line", "task_limit_place", "task_queue",
+    "task_limit", "task_limit_line", "task_limit_place", "task_queue", "task_watchdog", "task_rule", "task_alert",
+    "task_silence", "task_notice", "task_notice_alert", "task_delivery", "task_robot",
 }  # fmt: skip
 
 
@@ -265,6 +266,46 @@ def test_rule_11_guarantee_4_a_run_and_an_occurrence_can_be_written_once_only(ce
     ):
         with pytest.raises(DBAPIError):
             sql(center, refused)
+
+
+def test_impossible_rows_of_alerts_are_refused(center: TaskCenter) -> None:
+    alert = "INSERT INTO task_alert (rule, open_key, state, severity) VALUES ('backlog', '{0}', '{1}', '{2}')"
+    notice = "INSERT INTO task_notice (uuid, receiver, severity, state, body) VALUES ('{0}', 'ops', 'note', '{1}', '{{}}')"
+    silence = (
+        "INSERT INTO task_silence (ends_at, author, reason) VALUES ('2036-01-01 00:00:00', 'ada', '{0}')"
+    )
+    rule = "INSERT INTO task_rule (rule, state) VALUES ('backlog', '{0}')"
+    for taken in (
+        alert.format("backlog|", "firing", "critical"),
+        notice.format("u1", "waiting"),
+        silence.format("why"),
+        rule.format("no_data"),
+    ):
+        sql(center, taken)
+    for refused in (
+        alert.format("backlog|", "pending", "critical"),
+        alert.format("backlog|mail", "over", "critical"),
+        alert.format("backlog|mail", "firing", "grave"),
+        notice.format("u1", "waiting"),
+        notice.format("u2", "flying"),
+        silence.format(""),
+        rule.format("no_data"),
+        rule.format("perhaps").replace("backlog", "lost"),
+    ):
+        with pytest.raises(DBAPIError):
+            sql(center, refused)
+
+
+def test_an_upgrade_to_alerts_that_was_killed_goes_on(bare: TaskCenter) -> None:
+    bare.upgrade_schema()
+    on = "" if bare.database.sqlite else " ON task_alert"
+    for remains in (f"DROP INDEX uq_alert_open{on}", "DROP TABLE task_robot"):
+        sql(bare, remains)
+        sql(bare, "UPDATE task_schema SET version_num = '0003'")
+        assert bare.upgrade_schema() == ("0003", HEAD)
+    assert set(sa.inspect(bare.database.engine).get_table_names()) == TABLES
+    names = {index["name"] for index in sa.inspect(bare.database.engine).get_indexes("task_alert")}
+    assert names == {"uq_alert_open", "ix_alert_state"}
 
 
 def test_a_plain_insert_of_a_code_gets_the_defaults_of_the_specification(center: TaskCenter) -> None:

@@ -27,9 +27,7 @@ class Looker:
         """What the check of a rule comes to, after its limit at the latest."""
         before = self._hung.get(rule.id)
         if before is not None and before.is_alive():
-            return CheckOutcome(
-                error=f"the check before has not ended yet; it may take {rule.limit:g} s", took_ms=0.0
-            )
+            return CheckOutcome(error=_late(rule))
         self._hung.pop(rule.id, None)
         found: list[CheckOutcome] = []
         began = monotonic()
@@ -40,7 +38,7 @@ class Looker:
             return found[0]
         self._hung[rule.id] = thread
         took_ms = (monotonic() - began) * 1000
-        return CheckOutcome(error=f"the check did not end within {rule.limit:g} s", took_ms=took_ms)
+        return CheckOutcome(error=_late(rule), took_ms=took_ms)
 
     def _run(self, rule: Rule, found: list[CheckOutcome]) -> None:
         began = monotonic()
@@ -54,3 +52,7 @@ class Looker:
             found.append(CheckOutcome(error=text, took_ms=(monotonic() - began) * 1000))
         else:
             found.append(CheckOutcome(readings, took_ms=(monotonic() - began) * 1000))
+
+
+def _late(rule: Rule) -> str:
+    return f"the check did not end within {rule.limit:g} s"

@@ -92,9 +92,10 @@ class Patrol:
     def _note(self, rule: Rule, outcome: CheckOutcome) -> None:
         """A round is whole when every rule has been looked after since the last one."""
         if outcome.error is not None:
-            log.warning("the check of rule %s failed: %s", rule.id, outcome.error)
+            self._check_trouble(rule).met(StoreError(outcome.error))
             self._sound.pop(rule.id, None)
             return
+        self._check_trouble(rule).over()
         self._sound[rule.id] = monotonic()
         if self._sound.keys() >= {one.id for one in self._policy().enabled}:
             self._sound.clear()
@@ -132,4 +133,7 @@ class Patrol:
         ]
 
     def _trouble(self, rule: Rule) -> Troubles:
-        return self._troubles.setdefault(rule.id, Troubles(f"rule {rule.id}"))
+        return self._troubles.setdefault(rule.id, Troubles(f"writing what became of rule {rule.id}"))
+
+    def _check_trouble(self, rule: Rule) -> Troubles:
+        return self._troubles.setdefault(f"check {rule.id}", Troubles(f"the check of rule {rule.id}"))

@@ -58,7 +58,7 @@ class CheckPlace:
     watchdogs: Callable[[], Sequence[NodeSign]] = nobody
     """The rows of all watchdogs."""
     own_watchdog: str = ""
-    _sources: dict[tuple[float, tuple[str, ...]], Source] = field(default_factory=dict)
+    _sources: dict[float, Source] = field(default_factory=dict)
     _depths: list[QueueDepth] | None = None
 
     @property
@@ -110,10 +110,9 @@ class CheckPlace:
         from taskkit.analytics import LiveSource, Window
         from taskkit.analytics.source import QueuesOnly
 
-        asked = (window_s, queues)
-        if asked not in self._sources:
+        live = self._sources.get(window_s)
+        if live is None:
             window = Window.last(window_s, self.now, self.settings.timezone)
             facts = {"worker_heartbeat_s": str(self.settings.worker.heartbeat_s)}
-            live = LiveSource(self.center, window, now=self.now, facts=facts)
-            self._sources[asked] = QueuesOnly(live, queues) if queues else live
-        return self._sources[asked]
+            live = self._sources[window_s] = LiveSource(self.center, window, now=self.now, facts=facts)
+        return QueuesOnly(live, queues) if queues else live

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
-from taskkit.analytics.diagnosis import Figure
+from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import BacklogRule
 from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
@@ -15,24 +15,39 @@ WINDOW_S = 3600.0
 AGE_LOOKS = 4
 """A diagnosis of so many looks ago is good enough: a backlog lasts, and to measure it costs more than to count it."""
 MARK = 0.8
+MOST_DIAGNOSED = 5
+"""Of many queues only the longest have a diagnosis of their own: each costs."""
+DIAGNOSE = Action("diagnose_backlog", "taskkit diagnose backlog")
 
 
 def check(rule: BacklogRule, place: CheckPlace) -> list[Reading]:
     """One reading of all queues, or one of each queue in which something waits."""
     depths = place.depths(rule.queues)
     if rule.per == "queue":
-        return [_read(rule, place, one.queue, one.waiting, (one.queue,)) for one in depths]
+        worst = sorted(depths, key=lambda one: one.waiting, reverse=True)
+        looked = [_read(rule, place, one.queue, one.waiting, (one.queue,)) for one in worst[:MOST_DIAGNOSED]]
+        return looked + [_counted(rule, one.queue, one.waiting) for one in worst[MOST_DIAGNOSED:]]
     return [_read(rule, place, "", sum(one.waiting for one in depths), rule.queues)]
 
 
+def _level(rule: BacklogRule, waiting: int) -> ReadLevel:
+    if waiting > rule.above:
+        return ReadLevel.BREACH
+    return ReadLevel.CLEAR if waiting < rule.mark else ReadLevel.BETWEEN
+
+
+def _counted(rule: BacklogRule, name: str, waiting: int) -> Reading:
+    """A queue of which only the number is looked at: where many are too long, the longest tell why."""
+    level = _level(rule, waiting)
+    if level is not ReadLevel.BREACH:
+        return Reading(name, level, value=float(waiting), unit="tasks")
+    figures = (Figure("waiting", waiting, "tasks"), Figure("above", rule.above, "tasks"))
+    words = said(Remark("backlog", "above", figures, actions=(DIAGNOSE,)))
+    return Reading(name, level, "above", float(waiting), "tasks", said=words)
+
+
 def _read(rule: BacklogRule, place: CheckPlace, name: str, waiting: int, queues: Sequence[str]) -> Reading:
-    level = (
-        ReadLevel.BREACH
-        if waiting > rule.above
-        else ReadLevel.CLEAR
-        if waiting < rule.mark
-        else ReadLevel.BETWEEN
-    )
+    level = _level(rule, waiting)
     if level is ReadLevel.BREACH:
         return _breach(rule, name, waiting, _diagnosis(rule, place, queues))
     slow = rule.drain_above is not None and waiting >= rule.drain_from

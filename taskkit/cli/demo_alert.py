@@ -42,7 +42,9 @@ def _alerts(kit: Taskkit, rule: Rule, own: bool) -> Iterator[Alert]:
     from taskkit.watchdog.engine import Engine
     from taskkit.watchdog.post import Post
 
-    logging.getLogger("taskkit.watchdog").addHandler(logging.NullHandler())  # what it would log is shown below
+    logging.getLogger("taskkit.watchdog").addHandler(
+        logging.NullHandler()
+    )  # what it would log is shown below
     (found,) = look(kit.settings, kit.center, [rule])
     if own:
         yield from Engine(kit.center, Post(())).apply(rule, found.outcome).fired

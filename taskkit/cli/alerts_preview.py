@@ -13,8 +13,8 @@ from taskkit.cli.options import json_option
 from taskkit.errors import InputError
 
 if TYPE_CHECKING:
-    from taskkit.alerts import Notice
-    from taskkit.receivers.protocol import Receiver
+    from taskkit.alerts import Alert, Notice
+    from taskkit.receivers.protocol import CallPayload, Receiver
 
 KINDS = ("wecom", "dingtalk", "feishu", "webhook", "mail")
 URLS = {
@@ -95,7 +95,7 @@ def _notice(front: Front, name: str) -> tuple[Notice, str]:
     return Notice(uuid="preview", receiver="preview", items=(item,)), f"{name}: {about}"
 
 
-def _open(front: Front, rule: str):  # type: ignore[no-untyped-def]
+def _open(front: Front, rule: str) -> Alert | None:
     """The alert of this rule that fires, if there is an installation and one in it."""
     from taskkit.errors import NotFound
 
@@ -125,8 +125,10 @@ def made_up(kind: str) -> Receiver:
     return read(text, {"PREVIEW_URL": URLS.get(kind, "")})["preview"]
 
 
-def _write(path: Path, about: str, calls: Sequence[tuple[Receiver, Sequence[object]]], language: str) -> None:
+def _write(
+    path: Path, about: str, calls: Sequence[tuple[Receiver, Sequence[CallPayload]]], language: str
+) -> None:
     from taskkit.receivers.preview import CLIENTS, bubbles, page
 
-    parts = [(f"{CLIENTS[one.kind]} · {about}", bubbles(some, one.kind)) for one, some in calls]  # type: ignore[arg-type]
+    parts = [(f"{CLIENTS[one.kind]} · {about}", bubbles(some, one.kind)) for one, some in calls]
     path.write_text(page(parts, language), encoding="utf-8")

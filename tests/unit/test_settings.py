@@ -81,6 +81,13 @@ def test_one_url_alone_is_fine() -> None:
         ("HOME", "/srv/../srv/t", "home", Path("/srv/../srv/t")),
         ("APP", "  shop.tasks ", "app", "shop.tasks"),
         ("DATABASE_URL", "", "database_url", None),
+        ("WATCHDOG_LANGUAGE", "zh", "watchdog.language", "zh"),
+        ("WATCHDOG_ALERTING", "/etc/t/alerting", "watchdog.alerting", Path("/etc/t/alerting")),
+        ("WATCHDOG_METRICS", "127.0.0.1:9464", "watchdog.metrics", "127.0.0.1:9464"),
+        ("WATCHDOG_DAILY_AT", "09:30", "watchdog.daily_at", "09:30"),
+        ("WATCHDOG_LEASE_S", "3", "watchdog.lease_s", 3.0),
+        ("WATCHDOG_RESTART_ZOMBIES", "yes", "watchdog.restart_zombies", True),
+        ("RETENTION_ALERTS_DAYS", "0", "retention.alerts_days", 0.0),
     ],
 )
 def test_the_environment_is_read_as_text(name: str, text: str, key: str, value: object) -> None:
@@ -166,6 +173,10 @@ def test_variables_that_are_no_settings_are_left_alone(name: str) -> None:
         ({"TASKKIT_TIMEZONE": "localtime"}, ["there is no time zone"]),
         ({"TASKKIT_TIMEZONE": "+08:00"}, ["there is no time zone", "Asia/Shanghai"]),
         ({"TASKKIT_HOME": "/a?b"}, ["a path with '?' in it"]),
+        ({"TASKKIT_WATCHDOG_METRICS": "9464"}, ["'9464'", "TASKKIT_WATCHDOG_METRICS=127.0.0.1:9464"]),
+        ({"TASKKIT_WATCHDOG_DAILY_AT": "25:00"}, ["'25:00'", "TASKKIT_WATCHDOG_DAILY_AT=09:00"]),
+        ({"TASKKIT_WATCHDOG_LANGUAGE": "fr"}, ["one of en, zh"]),
+        ({"TASKKIT_WATCHDOG_PING_URL": "ping me"}, ["TASKKIT_WATCHDOG_PING_URL"]),
         ({"TASKKIT_HOME": "/a%20b"}, ["a path with '%' in it"]),
         ({"TASKKIT_CONFIG": "/nowhere/t.toml"}, ["/nowhere/t.toml", "cannot be read"]),
     ],
@@ -225,6 +236,20 @@ def test_unknown_and_wrong_overrides_are_refused() -> None:
 
 def test_a_long_wrong_value_is_cut() -> None:
     assert len(refused({"TASKKIT_WORKER_PROCESSES": "9" * 10_000})) < 400
+
+
+def test_the_path_of_a_ping_url_is_a_secret_and_shown_nowhere(tmp_path: Path) -> None:
+    secret = "0b7c1f7e-3a55-4c61"
+    settings = Settings.load({"TASKKIT_WATCHDOG_PING_URL": f"https://hc-ping.com/{secret}"})
+    assert settings.watchdog.ping_url == f"https://hc-ping.com/{secret}"
+    assert secret not in repr(settings) + str(settings.shown())
+    assert "hc-ping.com" in settings.shown()["watchdog.ping_url"]
+    assert secret not in refused({"TASKKIT_WATCHDOG_PING_URL": f"hc-ping.com/{secret} x"})
+
+
+def test_relative_folders_of_alerting_are_seen_from_their_file(tmp_path: Path) -> None:
+    file = toml(tmp_path, '[watchdog]\nalerting = "rules"\n')
+    assert Settings.load({}, file=file).watchdog.alerting == tmp_path / "rules"
 
 
 def test_settings_are_frozen_and_hashable() -> None:

@@ -126,7 +126,7 @@ def _ways(item: Item, language: str, *, links: bool) -> list[Piece | str]:
         _way(word(named, language), item.link or (item.file if named == "notebook" else ""), links=links)
     ]
     if item.event in (Event.FIRING, Event.REPEAT):
-        found.append(_way(word("runbook", language), item.runbook, links=links))
+        found.append(_way(word("runbook", language), _page(item.runbook, language), links=links))
     pieces: list[Piece | str] = []
     for way in filter(None, found):
         pieces += [word("dot", language), *way] if pieces else way
@@ -149,3 +149,9 @@ def shortened(text: str, most: int) -> str:
     """One line of at most ``most`` letters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _page(runbook: str, language: str) -> str:
+    """The page of the language, where it is one of those that come with the package."""
+    shipped = language != "en" and runbook.startswith("runbooks/")
+    return f"{runbook.removesuffix('.md')}.{language}.md" if shipped else runbook

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.processes import Installation, Process, on_servers
 from tests.robots import WebhookServer, webhook
@@ -249,3 +250,14 @@ def test_a_watchdog_that_starts_while_sql_is_away_tells_it(
         database.start()
         wait_until(lambda: told(robot.calls)[1:] == [("resolved", "stores", "sql")], 60)
         assert dog.stop() == 0
+
+
+def test_redis_06_a_redis_without_memory_is_one_alert(broken: tuple[Installation, MariaDB, Valkey]) -> None:
+    home, _, broker = broken
+    with webhook() as robot, redis.Redis.from_url(broker.url) as client:
+        watch(home, {"ops": robot}, STORES)
+        watchdog(home)
+        client.config_set("maxmemory", client.info("memory")["used_memory"])
+        wait_until(lambda: told(robot.calls) == [("firing", "stores", "redis_memory")], 30)
+        client.config_set("maxmemory", 0)
+        wait_until(lambda: told(robot.calls)[1:] == [("resolved", "stores", "redis_memory")], 30)

@@ -1,95 +1,92 @@
-"""Installations that are watched: rules and receivers in a folder, fake robots that hear, real watchdogs that tell."""
+"""What tests of the watchdog share: rules with a few keys changed, readings, and a timeline that an alert lives through."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.processes import Installation, Process
-from tests.robot_server import Call
-from tests.robots import FakeServer
-from tests.waiting import wait_until
+from msgspec.structs import fields
+from msgspec.structs import replace as changed
 
-QUICK = """
-[defaults]
-every = "0.4s"
-for = "0.5s"
-keep_firing = "1s"
-group_wait = "0s"
-"""
-"""Durations for tests; whatever a rule of a test does not say is as it is shipped."""
-KINDS = {
-    "WeComRobot": "wecom",
-    "DingTalkRobot": "dingtalk",
-    "FeishuRobot": "feishu",
-    "WebhookServer": "webhook",
-}
+from taskkit.alerts import Alert, AlertState, Event, Level, Reading, Said
+from taskkit.watchdog.rules import shipped
+from taskkit.watchdog.signals import Length, Rule
+from taskkit.watchdog.step import Turn, step
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def watch(
-    home: Installation, robots: Mapping[str, FakeServer], rules: str, *, only: bool = True, **more: str
-) -> None:
-    """Lay out the folder of alerting of an installation. ``only``: whatever rule is not named is switched off.
-
-    ``more`` has further lines for a receiver by its name.
-    """
-    folder = home.folder / "alerting"
-    folder.mkdir(exist_ok=True)
-    (folder / "rules.toml").write_text(QUICK + rules + (_others_off(rules) if only else ""))
-    receivers = []
-    for name, robot in robots.items():
-        kind = KINDS[type(robot).__name__]
-        url, secret = f"{name.upper()}_URL", f"{name.upper()}_SECRET"
-        home.environment[url] = robot.url
-        lines = ["[[receiver]]", f'name = "{name}"', f'kind = "{kind}"', f'url_env = "{url}"']
-        if getattr(robot, "secret", ""):
-            home.environment[secret] = robot.secret  # type: ignore[attr-defined]
-            lines.append(f'secret_env = "{secret}"')
-        receivers.append("\n".join([*lines, more.get(name, "")]))
-    (folder / "receivers.toml").write_text("\n\n".join(receivers))
-    home.environment |= {
-        "TASKKIT_WATCHDOG_ALERTING": str(folder),
-        "TASKKIT_WATCHDOG_HEARTBEAT_S": "0.3",
-        "TASKKIT_WATCHDOG_LEASE_S": "2",
+def rule(name: str = "backlog", **keys: Any) -> Any:
+    """A shipped rule with these fields changed; lengths of time as in the file."""
+    found = next(one for one in shipped() if one.id == name)
+    kinds = {one.name: str(one.type) for one in fields(type(found))}
+    values = {
+        key: Length.of(value) if "Length" in kinds[key] and value is not None else value
+        for key, value in keys.items()
     }
+    return changed(found, **values)
 
 
-def _others_off(rules: str) -> str:
-    from taskkit.watchdog.signals import SIGNALS
-
-    return "".join(
-        f'\n[[rule]]\nid = "{name}"\nenabled = false\n' for name in SIGNALS if f'id = "{name}"' not in rules
-    )
+def at(**after: float) -> datetime:
+    """An instant after the start."""
+    return START + timedelta(**after)
 
 
-def watchdog(home: Installation, **environment: Any) -> Process:
-    """A watchdog that is up."""
-    return home.begin("watchdog", **environment).ready()
+def breach(name: str = "", **parts: Any) -> Reading:
+    said = {"en": Said(title="too much")}
+    return Reading(name, Level.BREACH, **({"cause": "much", "value": 1.0, "said": said} | parts))
 
 
-def leader(home: Installation, watchdogs: list[Process]) -> Process:
-    """The one that works."""
-
-    def works() -> Process | None:
-        for one in watchdogs:
-            if one.popen.poll() is None and one.lines(message="this watchdog looks and tells from now on"):
-                return one
-        return None
-
-    return wait_until(works, 20)
+def clear(name: str = "") -> Reading:
+    return Reading(name, Level.CLEAR)
 
 
-def told(calls: list[Call]) -> list[tuple[str, str, str]]:
-    """What a webhook heard, in order: status, rule and object of each alert."""
-    return [
-        (alert["status"], alert["labels"]["alertname"], alert["labels"].get("object", ""))
-        for call in calls
-        if call.answer is not None
-        for alert in call.body.get("alerts", ())
-    ]
+def between(name: str = "") -> Reading:
+    return Reading(name, Level.BETWEEN)
 
 
-def file_of(home: Installation, name: str) -> Path:
-    """A file of the folder of alerting."""
-    return home.folder / "alerting" / name
+def no_data(name: str = "") -> Reading:
+    return Reading(name, Level.NO_DATA)
+
+
+@dataclass
+class Life:
+    """An alert as the store would keep it, and what was told of it and when, in seconds from the start."""
+
+    rule: Rule
+    alert: Alert | None = None
+    told: list[tuple[float, Event]] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    alerts: int = 0
+
+    def look(self, second: float, reading: Reading, **quiet: Any) -> Turn:
+        """One look, so many seconds after the start."""
+        turn = step(self.alert, reading, self.rule, at(seconds=second), **quiet)
+        if turn.event is not None:
+            self.told.append((second, turn.event))
+        after = turn.after
+        if after is not None and after.id == 0:
+            self.alerts += 1
+            after = replace(after, id=self.alerts)
+        self.alert = None if after is None or after.state is AlertState.RESOLVED else after
+        self.turns.append(turn)
+        return turn
+
+    def looks(self, seconds: Iterable[float], reading: Reading, **quiet: Any) -> Life:
+        """The same found at each of these."""
+        for second in seconds:
+            self.look(second, reading, **quiet)
+        return self
+
+    @property
+    def events(self) -> list[Event]:
+        """What was told, in order."""
+        return [event for _, event in self.told]
+
+
+def of_value(value: float, above: float, mark: float) -> Reading:
+    """What a check of a number says."""
+    level = Level.BREACH if value > above else Level.CLEAR if value < mark else Level.BETWEEN
+    return Reading("", level, "much", value)

@@ -16,7 +16,7 @@ from tests.processes import Installation, Process, on_servers
 from tests.robots import WebhookServer, webhook
 from tests.servers import MariaDB, Valkey
 from tests.waiting import wait_until
-from tests.watchdogs import leader, told, watch, watchdog
+from tests.watched import leader, told, watch, watchdog
 
 pytestmark = pytest.mark.faults
 

@@ -55,6 +55,8 @@ def diagnose(source: Source) -> Diagnosis:
 
 def _cause(row: object, source: Source, alive: int) -> str | None:
     state, reason = row.state, str(row.reason or "")  # type: ignore[attr-defined]
+    if row.status == Status.CANCELLED and state in {"planned", "skipped"}:  # type: ignore[attr-defined]
+        return None
     if state == "planned":
         if row.planned_at > pd.Timestamp(source.now - timedelta(seconds=GRACE_S)):  # type: ignore[attr-defined]
             return None

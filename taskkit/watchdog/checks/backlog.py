@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from taskkit.alerts import Level, Reading
 from taskkit.analytics import Diagnosis
-from taskkit.analytics.diagnosis import Figure
+from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.watchdog.place import Place
 from taskkit.watchdog.signals import BacklogRule
 from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
@@ -15,6 +15,7 @@ WINDOW_S = 3600.0
 AGE_LOOKS = 4
 """A diagnosis of so many looks ago is good enough: a backlog lasts, and to measure it costs more than to count it."""
 MARK = 0.8
+LOOK = Action("look", "taskkit status")
 
 
 def check(rule: BacklogRule, place: Place) -> list[Reading]:
@@ -59,7 +60,8 @@ def _breach(rule: BacklogRule, name: str, waiting: int, found: Diagnosis, cause:
         (Figure("waiting_all", waiting, "tasks"),) if not name and found.figure("waiting") != waiting else ()
     )
     if found.verdict in QUIET:
-        words = said(Remark("backlog", cause, _own(rule, waiting, found), found.forecast, found.actions))
+        actions = found.actions or (LOOK,)
+        words = said(Remark("backlog", cause, _own(rule, waiting, found), found.forecast, actions))
     else:
         words = diagnosed(found, more=figures)
     verdict = cause if found.verdict in QUIET else found.verdict

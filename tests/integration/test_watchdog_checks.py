@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from taskkit.alerts import LANGUAGES, Level, Reading, Said
+from taskkit.analytics import LiveSource, Window, diagnose
 from taskkit.beats import SchedulerBeat, WorkerBeat
 from taskkit.center import TaskCenter, TaskFilter
 from taskkit.center.alert_checks import NodeSign
@@ -172,7 +173,7 @@ def test_an_empty_task_center_is_no_data_and_lacks_workers_and_schedulers(town: 
     assert {name for name, breaches in found.items() if breaches} == {"worker_dead", "scheduler"}
     assert town.levels(rule("success_rate")) == {"": Level.NO_DATA}
     assert town.levels(rule("slow")) == {"": Level.NO_DATA}
-    assert town.levels(rule("duplicates")) == {"": Level.NO_DATA}
+    assert town.levels(rule("duplicates")) == {"": Level.CLEAR}
     assert town.levels(rule("zombies")) == {"": Level.NO_DATA}
 
 
@@ -394,7 +395,7 @@ def test_dog_02_no_worker_at_all_is_an_alert_though_none_was_ever_seen(town: Tow
     found = town.breaches(asked)
     assert found.keys() == {"workers"}
     assert found["workers"].value == 0.0
-    assert found["workers"].said["en"].title == "0 workers, expected at least 1"
+    assert found["workers"].said["en"].title == "no worker is alive, expected at least 1"
     assert town.breaches(rule("worker_dead", expected=0)) == {}
 
 
@@ -617,6 +618,21 @@ def test_a_time_that_is_held_is_not_missed(town: Town) -> None:
     assert town.breaches(rule("missed")) == {}
 
 
+def test_the_times_of_a_task_that_was_cancelled_are_not_missed(town: Town) -> None:
+    task_id = plan(town)
+    town.clock.move(seconds=200)
+    assert town.breaches(rule("missed")).keys() == {"report"}
+    town.center.people.cancel(task_id, "amy")
+    for _ in range(2):
+        assert town.breaches(rule("missed")) == {}
+        assert (
+            diagnose("missed", LiveSource(town.center, Window.last(900, town.now), now=town.now)).verdict
+            == "healthy"
+        )
+        town.clock.move(seconds=200)
+        town.center.plan.sweep()
+
+
 # forecast
 
 
@@ -643,6 +659,20 @@ def test_a_promise_that_is_kept_and_a_queue_in_which_little_waits_are_no_breach(
     assert town.breaches(rule("forecast", promise="1d")) == {}
     assert town.breaches(rule("forecast", promise="1s", min_waiting=1000)) == {}
     assert town.breaches(rule("forecast", promise="1s", queues=("mail",))) == {}
+
+
+def test_where_nothing_has_ended_yet_the_forecast_says_so_and_names_no_rate(town: Town) -> None:
+    town.scheduler()
+    town.worker(processes=1)
+    town.center.intake.insert([new() for _ in range(300)])
+    town.pass_by(60)
+    asked = rule("forecast", promise="10m")
+    (soon,) = town.breaches(asked).values()
+    assert (soon.cause, soon.value) == ("nothing_done", None)
+    assert "n/a" not in repr(soon.said)
+    assert dict(soon.said["en"].forecast)["Promise broken at"] == "12:10"
+    town.pass_by(600)
+    assert town.breaches(asked)[""].cause == "nothing_done_broken"
 
 
 # duplicates

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from taskkit.lab.handlers import FOLDER, LOCK, kit
 from tests.processes import Installation, Process
@@ -119,6 +119,8 @@ class Town:
     dog: Process
     read: dict[str, int] = field(default_factory=lambda: dict.fromkeys(GROUPS, 0))
     """How many messages of each group were accounted for."""
+    well: bool = True
+    """Whether all that a test caused is over."""
 
     def new(self, group: str) -> list[Heard]:
         """What a group has read since the last incident that was over."""
@@ -153,11 +155,16 @@ class Town:
         for group in GROUPS:
             assert sorted(one.what for one in self.new(group)) == wanted, self.story()
             self.read[group] += len(wanted)
-        assert self.home.kit.center.alerts.open() == []
+        self.well = self.home.kit.center.alerts.open() == []
+        assert self.well, self.story()
 
-    def enqueue(self, code: str, count: int, *, queue: str | None = None, max_retry: int | None = None, **payload: Any) -> list[int]:
+    def enqueue(
+        self, code: str, count: int, *, queue: str | None = None, max_retry: int | None = None, **payload: Any
+    ) -> list[int]:
         """So many tasks of a code of the lab, each with a number of its own."""
-        options = {name: value for name, value in (("queue", queue), ("max_retry", max_retry)) if value is not None}
+        options = {
+            name: value for name, value in (("queue", queue), ("max_retry", max_retry)) if value is not None
+        }
         return self.home.enqueue_many(code, [{"number": n, **payload} for n in range(count)], **options)
 
     def run(self, code: str, count: int, **options: Any) -> list[int]:
@@ -182,6 +189,28 @@ class Town:
     def leaks(self) -> list[str]:
         """Where a secret of the robots stands in what the processes have written."""
         return found_in(self.home, secrets_of(self.wecom, self.dingtalk))
+
+
+class Shared:
+    """A town for one test after the other; a new one where a test has failed in the last."""
+
+    def __init__(self, found: Callable[[], contextlib.AbstractContextManager[Town]]) -> None:
+        self._found, self._stack = found, contextlib.ExitStack()
+        self._town: Town | None = None
+
+    def sound(self) -> Town:
+        """A town in which nothing is wrong, until the test says that all is over."""
+        if self._town is None or not self._town.well:
+            self._stack.close()
+            self._town = self._stack.enter_context(self._found())
+        self._town.well = False
+        return self._town
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
 
 @contextmanager

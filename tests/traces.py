@@ -13,15 +13,26 @@ from tests.robots import FakeServer
 
 def secrets_of(*robots: FakeServer) -> set[str]:
     """Keys, tokens and signing secrets, as they are and as they stand in a URL."""
-    plain = {value for robot in robots for name in ("key", "token", "secret") if (value := getattr(robot, name, ""))}
-    return plain | {quote(one, safe="") for one in plain} | {urlsplit(robot.url).query for robot in robots} - {""}
+    plain = {
+        value
+        for robot in robots
+        for name in ("key", "token", "secret")
+        if (value := getattr(robot, name, ""))
+    }
+    return (
+        plain
+        | {quote(one, safe="") for one in plain}
+        | {urlsplit(robot.url).query for robot in robots} - {""}
+    )
 
 
 def found_in(home: Installation, secrets: Iterable[str]) -> list[str]:
     """The places in which one of these stands."""
     wanted = {one.encode(): one for one in secrets}
     assert all(len(one) > 8 for one in wanted), "too short to be searched for"
-    return sorted({place for place, content in [*files(home), *tables(home)] for one in wanted if one in content})
+    return sorted(
+        {place for place, content in [*files(home), *tables(home)] for one in wanted if one in content}
+    )
 
 
 def files(home: Installation) -> Iterator[tuple[str, bytes]]:
@@ -36,5 +47,5 @@ def tables(home: Installation) -> Iterator[tuple[str, bytes]]:
     engine = home.kit.center.database.engine
     with engine.connect() as connection:
         for name in inspect(engine).get_table_names():
-            for row in connection.execute(text(f"SELECT * FROM {name}")):  # noqa: S608 - the names are the database's own
+            for row in connection.execute(text(f"SELECT * FROM {name}")):
                 yield f"table {name}", repr(tuple(row)).encode()

@@ -214,13 +214,13 @@ class Shared:
 
 
 @contextmanager
-def town(home: Installation, rules: str, *, only: bool = True) -> Iterator[Town]:
+def town(home: Installation, rules: str, **options: Any) -> Iterator[Town]:
     """Watch an installation, whose processes run the handlers of the lab; it has a scheduler."""
     home.kit.registry = kit.registry
     home.environment[FOLDER] = str(home.folder)
     with wecom_robot() as wecom, dingtalk_robot() as dingtalk:
         languages = {"wecom": 'language = "zh"', "dingtalk": 'language = "en"'}
-        watch(home, {"wecom": wecom, "dingtalk": dingtalk}, rules, only=only, **languages)
+        watch(home, {"wecom": wecom, "dingtalk": dingtalk}, rules, **options, **languages)
         scheduler = home.scheduler()
         dog = watchdog(home)
         leader(home, [dog])

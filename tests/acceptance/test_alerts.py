@@ -292,17 +292,21 @@ def test_zombies_a_worker_beats_while_its_handler_waits_for_a_lock(crowd: Town) 
 
 @pytest.mark.faults
 def test_stores_redis_and_then_sql_are_away(tmp_path: Path) -> None:
-    with MariaDB() as database, Valkey() as broker:
-        with on_servers(tmp_path, database.url, broker.url, **SCALED) as home, town(home, STORES) as found:
-            broker.stop()
-            found.hears("firing", "stores", "redis").says(
-                "Redis 没有应答", "Redis does not answer", "taskkit doctor", figures=0
-            )
-            broker.start()
-            found.over(("stores", "redis"))
-            database.stop()
-            found.hears("firing", "stores", "sql").says(
-                "SQL 没有应答", "SQL does not answer", "taskkit doctor", figures=0
-            )
-            database.start()
-            found.over(("stores", "sql"), seconds=60)
+    with (
+        MariaDB() as database,
+        Valkey() as broker,
+        on_servers(tmp_path, database.url, broker.url, **SCALED) as home,
+        town(home, STORES) as found,
+    ):
+        broker.stop()
+        found.hears("firing", "stores", "redis").says(
+            "Redis 没有应答", "Redis does not answer", "taskkit doctor", figures=0
+        )
+        broker.start()
+        found.over(("stores", "redis"))
+        database.stop()
+        found.hears("firing", "stores", "sql").says(
+            "SQL 没有应答", "SQL does not answer", "taskkit doctor", figures=0
+        )
+        database.start()
+        found.over(("stores", "sql"), seconds=60)

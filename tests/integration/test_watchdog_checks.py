@@ -735,7 +735,7 @@ def test_stores_that_answer_give_no_breach_and_sql_that_does_not_is_critical(
         levels
     )
     told = sql_away(DatabaseUnavailable("the database mysql://u:***@h/x does not answer"))
-    assert [(one.object, one.level, one.severity) for one in told][0] == ("sql", Level.BREACH, "critical")
+    assert (told[0].object, told[0].level, told[0].severity) == ("sql", Level.BREACH, "critical")
     assert {one.level for one in told[1:]} == {Level.NO_DATA}
     assert_said(told[0].said)
 

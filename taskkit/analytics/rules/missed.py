@@ -14,12 +14,15 @@ from taskkit.states import Status
 
 GRACE_S = 60.0
 CAUSES = ("scheduler_down", "not_dispatched", "missed_by_policy", "held", "overlap", "fired_late", "failed")
+UNWANTED = ("planned", "skipped")
+"""States that mean nothing once the task is cancelled: nobody wants those times any more."""
 MILD = {"held", "overlap"}
 
 
 def diagnose(source: Source) -> Diagnosis:
     """The verdict is the first of the causes in their order that explains something."""
     planned, rows = source.frame("occurrences"), source.frame("troubled_occurrences")
+    rows = rows[~((rows["status"] == Status.CANCELLED) & rows["state"].isin(UNWANTED))]
     alive = schedulers_alive(source)
     causes = [_cause(row, source, alive) for row in rows.itertuples()]
     rows = rows.assign(cause=pd.Series(causes, index=rows.index, dtype="object"))
@@ -55,8 +58,6 @@ def diagnose(source: Source) -> Diagnosis:
 
 def _cause(row: object, source: Source, alive: int) -> str | None:
     state, reason = row.state, str(row.reason or "")  # type: ignore[attr-defined]
-    if row.status == Status.CANCELLED and state in {"planned", "skipped"}:  # type: ignore[attr-defined]
-        return None
     if state == "planned":
         if row.planned_at > pd.Timestamp(source.now - timedelta(seconds=GRACE_S)):  # type: ignore[attr-defined]
             return None

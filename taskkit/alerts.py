@@ -32,7 +32,7 @@ class Event(StrEnum):
     """The executed notebook of an alert that was told before."""
 
 
-class Level(StrEnum):
+class ReadLevel(StrEnum):
     """What a check found of an object: over its limit, under it, between the two marks, or nothing to judge by."""
 
     BREACH = "breach"
@@ -58,7 +58,7 @@ class Reading:
     """What one check found of one object (a queue, a worker, a code; "" is the installation as a whole)."""
 
     object: str
-    level: Level
+    level: ReadLevel
     cause: str = ""
     value: float | None = None
     unit: str = ""

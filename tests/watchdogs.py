@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import fields
 from msgspec.structs import replace as changed
 
-from taskkit.alerts import Alert, AlertState, Event, Level, Reading, Said
+from taskkit.alerts import Alert, AlertState, Event, Reading, ReadLevel, Said
 from taskkit.watchdog.rules import shipped
 from taskkit.watchdog.signals import Length, Rule
 from taskkit.watchdog.step import Turn, step
@@ -36,19 +36,19 @@ def at(**after: float) -> datetime:
 
 def breach(name: str = "", **parts: Any) -> Reading:
     said = {"en": Said(title="too much")}
-    return Reading(name, Level.BREACH, **({"cause": "much", "value": 1.0, "said": said} | parts))
+    return Reading(name, ReadLevel.BREACH, **({"cause": "much", "value": 1.0, "said": said} | parts))
 
 
 def clear(name: str = "") -> Reading:
-    return Reading(name, Level.CLEAR)
+    return Reading(name, ReadLevel.CLEAR)
 
 
 def between(name: str = "") -> Reading:
-    return Reading(name, Level.BETWEEN)
+    return Reading(name, ReadLevel.BETWEEN)
 
 
 def no_data(name: str = "") -> Reading:
-    return Reading(name, Level.NO_DATA)
+    return Reading(name, ReadLevel.NO_DATA)
 
 
 @dataclass
@@ -88,5 +88,5 @@ class Life:
 
 def of_value(value: float, above: float, mark: float) -> Reading:
     """What a check of a number says."""
-    level = Level.BREACH if value > above else Level.CLEAR if value < mark else Level.BETWEEN
+    level = ReadLevel.BREACH if value > above else ReadLevel.CLEAR if value < mark else ReadLevel.BETWEEN
     return Reading("", level, "much", value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -76,6 +76,19 @@ class GivenSource:
     def frame(self, name: str) -> pd.DataFrame:
         """The frame of this name."""
         return self._frames[name] if declared(name) in self._frames else FRAMES[name].empty()
+
+
+class QueuesOnly:
+    """A source in which there are only these queues; frames that know no queue are whole."""
+
+    def __init__(self, source: Source, queues: Sequence[str]) -> None:
+        self._source, self._queues = source, list(queues)
+        self.window, self.now = source.window, source.now
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """The rows of these queues."""
+        found = self._source.frame(name)
+        return found[found["queue"].isin(self._queues)] if "queue" in found.columns else found
 
 
 def declared(name: str) -> str:

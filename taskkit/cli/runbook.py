@@ -30,17 +30,18 @@ def command() -> None:
 @command.command(name="list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the rules and reports, and what each is about.
+    """List the rules, the pages of rules without a notebook, and the reports; and what each is about.
 
     \b
       taskkit runbook list
     """
     from taskkit.analytics.wording import catalogue
-    from taskkit.notebook.shelf import notebook_of, reports, rules
+    from taskkit.notebook.shelf import notebook_of, pages, reports, rules, title_of
     from taskkit.render import show, table, to_json
 
     texts = catalogue("en")
     found = [(name, "rule", str(texts[name]["title"])) for name in rules()]
+    found += [(name, "page", title_of(name)) for name in pages() if name not in rules()]
     found += [(name, "report", _title(notebook_of(name))) for name in reports() if name not in rules()]
     if as_json:
         click.echo(to_json([{"name": name, "kind": kind, "title": title} for name, kind, title in found]))

@@ -26,6 +26,17 @@ def rules() -> tuple[str, ...]:
     return RULES
 
 
+def pages() -> tuple[str, ...]:
+    """Everything with a page of what to do: the rules with a notebook first, then those of the watchdog alone."""
+    stems = {path.stem.partition(".")[0] for path in folder("runbooks").glob("*.md")}
+    return (*RULES, *sorted(stems - set(RULES)))
+
+
+def title_of(page: str) -> str:
+    """The heading of a page."""
+    return page_of(page).partition("\n")[0].lstrip("# ")
+
+
 def reports() -> tuple[str, ...]:
     """The reports: notebooks that belong to no rule alone."""
     return tuple(
@@ -46,8 +57,8 @@ def notebook_of(name: str) -> Path:
 def page_of(rule: str, language: str = "en") -> str:
     """What a woken person does, as Markdown; raises NotFound."""
     word = rule.replace("-", "_")
-    if word not in RULES:
-        raise _unknown("runbook page", rule, RULES)
+    if word not in pages():
+        raise _unknown("runbook page", rule, pages())
     path = folder("runbooks") / (f"{word}.md" if language == "en" else f"{word}.{language}.md")
     return path.read_text(encoding="utf-8")
 

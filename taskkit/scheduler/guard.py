@@ -83,7 +83,9 @@ class WatchdogGuard:
         after = alert_of(known, now, age)
         item = item_of(after if before is None else replace(after, id=before.id), now)
         postings = tuple(Posting(one.name, item, RULE) for one in receivers if one.options.takes(item))
-        self.center.alerts.record([Change(before, after if before is None else replace(after, id=before.id), postings)])
+        self.center.alerts.record(
+            [Change(before, after if before is None else replace(after, id=before.id), postings)]
+        )
 
 
 def alert_of(known: Sequence[dict[str, Any]], now: datetime, age: float) -> Alert:

@@ -16,9 +16,7 @@ from taskkit.names import is_drill_queue
 from taskkit.settings import Settings
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from taskkit.analytics import Diagnosis, Source, Window
+    from taskkit.analytics import Diagnosis, Source
 
 USUAL_BEAT_S = 5.0
 Question = tuple[str, float, tuple[str, ...], str]
@@ -50,7 +48,7 @@ def nobody() -> Sequence[NodeSign]:
 
 
 @dataclass(slots=True)
-class Place:
+class CheckPlace:
     """One look of one check. What is asked twice in it is read once. For one thread."""
 
     center: TaskCenter
@@ -110,6 +108,7 @@ class Place:
 
     def _source(self, window_s: float, queues: tuple[str, ...]) -> Source:
         from taskkit.analytics import LiveSource, Window
+        from taskkit.analytics.source import QueuesOnly
 
         asked = (window_s, queues)
         if asked not in self._sources:
@@ -118,25 +117,3 @@ class Place:
             live = LiveSource(self.center, window, now=self.now, facts=facts)
             self._sources[asked] = QueuesOnly(live, queues) if queues else live
         return self._sources[asked]
-
-
-class QueuesOnly:
-    """A source in which there are only these queues; frames that know no queue are whole."""
-
-    def __init__(self, source: Source, queues: Sequence[str]) -> None:
-        self._source, self._queues = source, list(queues)
-
-    @property
-    def window(self) -> Window:
-        """That of the source."""
-        return self._source.window
-
-    @property
-    def now(self) -> datetime:
-        """That of the source."""
-        return self._source.now
-
-    def frame(self, name: str) -> pd.DataFrame:
-        """The rows of these queues."""
-        found = self._source.frame(name)
-        return found[found["queue"].isin(self._queues)] if "queue" in found.columns else found

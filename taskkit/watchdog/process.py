@@ -28,7 +28,7 @@ from taskkit.watchdog.checks.stores import sql_away
 from taskkit.watchdog.engine import Engine, Outcome
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
-from taskkit.watchdog.place import Memory, Place
+from taskkit.watchdog.place import CheckPlace, Memory
 from taskkit.watchdog.policy import Policy, load_policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
@@ -221,7 +221,7 @@ class WatchdogProcess:
             )
 
     def _readings(self, rule: Rule) -> list[Reading]:
-        place = Place(
+        place = CheckPlace(
             self.looks, self.settings, self.looks.now(), self.memory_of_checks, self._watchdogs, self.id
         )
         return run_check(rule, place)

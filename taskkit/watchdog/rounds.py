@@ -8,7 +8,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from taskkit.alerts import Alert, AlertState, Level, Reading, Said, Silence
+from taskkit.alerts import Alert, AlertState, Reading, ReadLevel, Said, Silence
 from taskkit.clock import seconds
 from taskkit.watchdog.signals import Rule
 from taskkit.watchdog.step import CHECK, Turn, step
@@ -60,8 +60,8 @@ def turns(
 
 def _all_read(mine: Iterable[str], readings: Iterable[Reading]) -> dict[str, Reading]:
     found = {reading.object: reading for reading in readings}
-    blind = "" in found and found[""].level is Level.NO_DATA
-    rest = Level.NO_DATA if blind else Level.CLEAR
+    blind = "" in found and found[""].level is ReadLevel.NO_DATA
+    rest = ReadLevel.NO_DATA if blind else ReadLevel.CLEAR
     return {name: Reading(name, rest) for name in mine if name != CHECK} | found
 
 
@@ -94,20 +94,20 @@ def fares(before: CheckState | None, state: Soundness, now: datetime, error: str
 
 def soundness(readings: Sequence[Reading]) -> Soundness:
     """What a check that came to its end says of itself: no data, where it had nothing at all to judge by."""
-    return "no_data" if readings and all(one.level is Level.NO_DATA for one in readings) else "ok"
+    return "no_data" if readings and all(one.level is ReadLevel.NO_DATA for one in readings) else "ok"
 
 
 def about_check(rule: Rule, check: CheckState, now: datetime, said: Mapping[str, Said]) -> Reading:
     """What the state of a check means for the alert about it: one that has lasted too long is a breach."""
     if check.state == "ok" or (check.state == "no_data" and rule.no_data == "ignore"):
-        return Reading(CHECK, Level.CLEAR)
+        return Reading(CHECK, ReadLevel.CLEAR)
     patience = rule.failed_after if check.state == "failed" else rule.no_data_after
     lasted = now - check.since
     if lasted < seconds(patience):
-        return Reading(CHECK, Level.BETWEEN)
+        return Reading(CHECK, ReadLevel.BETWEEN)
     return Reading(
         CHECK,
-        Level.BREACH,
+        ReadLevel.BREACH,
         cause=check.state,
         value=lasted.total_seconds(),
         unit="s",

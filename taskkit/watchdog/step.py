@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import SEVERITIES, Alert, AlertState, Event, Level, Reading
+from taskkit.alerts import SEVERITIES, Alert, AlertState, Event, Reading, ReadLevel
 from taskkit.clock import seconds
 from taskkit.watchdog.signals import Rule
 
@@ -17,7 +17,7 @@ CHECK = "(check)"
 """The object of alerts about a check that fails or finds nothing to judge by."""
 LOOKS_MISSED = 3
 """So many looks may be missing (a watchdog that was restarted) and a breach still counts as one without a break."""
-OVER = (Level.BREACH, Level.BETWEEN)
+OVER = (ReadLevel.BREACH, ReadLevel.BETWEEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ def step(
 
 def _pending(alert: Alert | None, reading: Reading, rule: Rule, now: datetime) -> Alert | None:
     """A new or pending alert: each look must find it over its limit; one that does not ends it."""
-    if reading.level is Level.NO_DATA:
+    if reading.level is ReadLevel.NO_DATA:
         return alert
-    if reading.level is not Level.BREACH:
+    if reading.level is not ReadLevel.BREACH:
         return None
     since = min(now, reading.since or now)
     hold = 0.0 if reading.object == CHECK else float(rule.hold)
@@ -113,13 +113,13 @@ def _seen(alert: Alert, reading: Reading, rule: Rule, now: datetime) -> Alert:
 
 def _firing(alert: Alert, reading: Reading, rule: Rule, now: datetime, *, held: bool) -> Alert:
     """One that fires. While another alert explains it, one that was told does not end: what one reads then may be wrong."""
-    if reading.level is Level.NO_DATA:
+    if reading.level is ReadLevel.NO_DATA:
         return alert
-    if reading.level is Level.BREACH:
+    if reading.level is ReadLevel.BREACH:
         flaps = alert.flaps + (alert.under_at is not None)
         return replace(_seen(alert, reading, rule, now), flaps=flaps, under_at=None)
     under = replace(alert, under_at=alert.under_at or now)
-    if reading.level is Level.BETWEEN:
+    if reading.level is ReadLevel.BETWEEN:
         return replace(under, breach_at=now)
     keep = 0.0 if reading.object == CHECK else float(rule.keep_firing)
     if now - alert.breach_at < seconds(keep) or (held and alert.told_at is not None):

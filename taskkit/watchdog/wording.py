@@ -47,9 +47,9 @@ def texts(language: str) -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def said(finding: Remark) -> dict[str, Said]:
+def said(remark: Remark) -> dict[str, Said]:
     """A finding in each language."""
-    return {language: _found(finding, language) for language in LANGUAGES}
+    return {language: _found(remark, language) for language in LANGUAGES}
 
 
 def _found(finding: Remark, language: str) -> Said:

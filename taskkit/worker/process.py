@@ -142,7 +142,9 @@ class WorkerProcess:
             log.error("this worker's row was gone; writing it again")
             self.heart.nodes.enter_worker(beat)
         if not self.stop.asked and self.heart.nodes.restart_wanted(self.id):
-            log.warning("this worker was asked to start anew: it stops in order, and exits with %s", START_ANEW)
+            log.warning(
+                "this worker was asked to start anew: it stops in order, and exits with %s", START_ANEW
+            )
             self.starts_anew = True
             self.stop.ask()
         self._retire_the_grown()

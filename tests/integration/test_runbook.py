@@ -189,5 +189,6 @@ def test_the_shelf_is_listed_and_a_page_is_shown() -> None:
     found = {one["name"]: one["kind"] for one in json.loads(listed.output)}
     assert {name for name, kind in found.items() if kind == "rule"} == set(RULES)
     assert found["today"] == "report"
+    assert {name for name, kind in found.items() if kind == "page"} >= {"worker_dead", "stores", "given_up"}
     shown = CliRunner().invoke(cli, ["runbook", "show", "backlog"])
     assert shown.output.startswith("# Backlog")

@@ -14,7 +14,9 @@ import pytest
 from taskkit.analytics.names import RULES
 from taskkit.analytics.wording import catalogue
 from taskkit.errors import NotFound
-from taskkit.notebook.shelf import notebook_of, page_of, reports
+from taskkit.notebook.shelf import notebook_of, page_of, pages, reports, title_of
+from taskkit.watchdog.rules import shipped
+from taskkit.watchdog.signals import Rule
 from tests.unit.test_project import misnamed, words_of
 
 ROOT = Path(__file__).parents[2]
@@ -42,9 +44,22 @@ def test_each_rule_has_its_words_its_notebook_and_its_page() -> None:
         assert rule in catalogue("en")
         assert notebook_of(rule).is_file()
         assert page_of(rule).startswith("# ")
-    assert {page.stem.split(".")[0] for page in PAGES} == set(RULES)
+    assert {page.stem.split(".")[0] for page in PAGES} == set(pages())
     assert {path.stem for path in NOTEBOOKS} <= {*RULES, *(f"report-{name}" for name in reports())}
     assert set(reports()) >= {"today", "capacity", "reliability_week", "no_double_run_proof"}
+
+
+@pytest.mark.parametrize("rule", shipped(), ids=lambda rule: rule.id)
+def test_one_name_three_places_a_shipped_rule_has_its_page_and_its_notebook(rule: Rule) -> None:
+    assert (ROOT / rule.runbook).is_file()
+    assert rule.runbook == f"runbooks/{rule.id}.md"
+    assert rule.id in pages()
+    assert title_of(rule.id)
+    with_notebook = {"backlog", "duplicates", "zombies", "lost", "success_rate", "missed", "slow"}
+    assert (rule.id in RULES) == (rule.id in with_notebook)
+    assert rule.evidence == (rule.id in with_notebook)
+    if rule.id in with_notebook:
+        assert notebook_of(rule.id).is_file()
 
 
 def test_a_runbook_that_does_not_exist_is_refused_with_the_nearest_name() -> None:
@@ -90,7 +105,7 @@ def test_a_runbook_page_has_the_five_headings_and_commands_that_exist(page: Path
     assert [words for words in ours if words[:1] == ["taskkit"]]
     assert not [words for words in ours if words[:1] == ["taskkit"] and misnamed(words[1:])]
     modules = {words[2] for words in ours if words[:2] == ["python", "-m"]}
-    assert modules <= {"taskkit.worker", "taskkit.scheduler"}
+    assert modules <= {"taskkit.worker", "taskkit.scheduler", "taskkit.watchdog"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -101,7 +116,7 @@ def test_a_runbook_page_can_be_read_on_a_phone(page: Path) -> None:
     assert len(text) < 4000
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", pages())
 def test_both_languages_of_a_page_say_the_same_commands_in_as_many_steps(rule: str) -> None:
     english, chinese = page_of(rule), page_of(rule, "zh")
     for pattern in (r"^ {4,}\S.*$", r"^\d+\. ", r"^## ", r"`(taskkit [^`]*)`|`docs"):
@@ -116,6 +131,7 @@ def test_notebooks_and_pages_travel_in_the_wheel() -> None:
     ]
     assert build["wheel"]["force-include"] == {
         "notebooks": "taskkit/notebooks",
+        "alerting": "taskkit/alerting",
         "runbooks": "taskkit/runbooks",
     }
-    assert {"notebooks", "runbooks"} <= set(build["sdist"]["include"])
+    assert {"notebooks", "alerting", "runbooks"} <= set(build["sdist"]["include"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskkit.alerts import Alert, AlertState, Event, Level, Reading, Silence
+from taskkit.alerts import Alert, AlertState, Event, Reading, ReadLevel, Silence
 from taskkit.watchdog.rounds import (
     CheckState,
     about_check,
@@ -183,16 +183,16 @@ def test_dog_02_a_check_without_data_is_an_alert_of_its_own_after_a_while() -> N
     asked = rule("worker_dead", no_data_after="5m")
     state = fares(None, soundness([no_data()]), at())
     assert state == CheckState("no_data", at())
-    assert about_check(asked, state, at(minutes=4), {}).level is Level.BETWEEN
+    assert about_check(asked, state, at(minutes=4), {}).level is ReadLevel.BETWEEN
     told = about_check(asked, state, at(minutes=5), {})
     assert (told.object, told.level, told.cause, told.since, told.value) == (
         CHECK,
-        Level.BREACH,
+        ReadLevel.BREACH,
         "no_data",
         at(),
         300,
     )
-    assert about_check(rule("worker_dead", no_data="ignore"), state, at(days=1), {}).level is Level.CLEAR
+    assert about_check(rule("worker_dead", no_data="ignore"), state, at(days=1), {}).level is ReadLevel.CLEAR
 
 
 def test_dog_02_a_failed_check_keeps_the_alerts_and_becomes_one_itself() -> None:
@@ -420,7 +420,7 @@ def test_nothing_is_told_of_what_is_kept_quiet_or_pending_or_without_data(asked:
         assert turn.after is not None
         assert not quiet
         assert turn.after.state is not AlertState.PENDING
-        assert reading.level is not Level.NO_DATA
+        assert reading.level is not ReadLevel.NO_DATA
         assert (turn.event is RESOLVED) == (turn.after.state is AlertState.RESOLVED)
 
 

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from importlib import import_module
 
 from taskkit.alerts import Reading
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import SIGNALS, Rule
 
-Check = Callable[[Rule, Place], list[Reading]]
+Check = Callable[[Rule, CheckPlace], list[Reading]]
 MOST = 50
 """Objects of one rule that are told of; one that finds more has one cause, and a list of a thousand helps nobody."""
 
 
-def run_check(rule: Rule, place: Place) -> list[Reading]:
+def run_check(rule: Rule, place: CheckPlace) -> list[Reading]:
     """What the check of this rule's signal reads now; raises StoreError."""
     look: Check = import_module(f"taskkit.watchdog.checks.{rule.signal}").check
     return look(rule, place)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Action, Figure
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import BacklogRule
 from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
 
@@ -18,7 +18,7 @@ MARK = 0.8
 LOOK = Action("look", "taskkit status")
 
 
-def check(rule: BacklogRule, place: Place) -> list[Reading]:
+def check(rule: BacklogRule, place: CheckPlace) -> list[Reading]:
     """One reading of all queues, or one of each queue in which something waits."""
     depths = place.depths(rule.queues)
     if rule.per == "queue":
@@ -26,33 +26,39 @@ def check(rule: BacklogRule, place: Place) -> list[Reading]:
     return [_read(rule, place, "", sum(one.waiting for one in depths), rule.queues)]
 
 
-def _read(rule: BacklogRule, place: Place, name: str, waiting: int, queues: Sequence[str]) -> Reading:
-    level = Level.BREACH if waiting > rule.above else Level.CLEAR if waiting < rule.mark else Level.BETWEEN
-    if level is Level.BREACH:
+def _read(rule: BacklogRule, place: CheckPlace, name: str, waiting: int, queues: Sequence[str]) -> Reading:
+    level = (
+        ReadLevel.BREACH
+        if waiting > rule.above
+        else ReadLevel.CLEAR
+        if waiting < rule.mark
+        else ReadLevel.BETWEEN
+    )
+    if level is ReadLevel.BREACH:
         return _breach(rule, name, waiting, _diagnosis(rule, place, queues))
     slow = rule.drain_above is not None and waiting >= rule.drain_from
     if slow:
         found = _diagnosis(rule, place, queues)
         by_time = _by_time(rule, found)
-        if by_time is Level.BREACH:
+        if by_time is ReadLevel.BREACH:
             return _breach(rule, name, waiting, found, "drain")
-        level = Level.BETWEEN if by_time is Level.BETWEEN else level
+        level = ReadLevel.BETWEEN if by_time is ReadLevel.BETWEEN else level
     return Reading(name, level, value=float(waiting), unit="tasks")
 
 
-def _diagnosis(rule: BacklogRule, place: Place, queues: Sequence[str]) -> Diagnosis:
+def _diagnosis(rule: BacklogRule, place: CheckPlace, queues: Sequence[str]) -> Diagnosis:
     return place.diagnosis("backlog", WINDOW_S, queues=queues, max_age_s=AGE_LOOKS * rule.every)
 
 
-def _by_time(rule: BacklogRule, found: Diagnosis) -> Level:
+def _by_time(rule: BacklogRule, found: Diagnosis) -> ReadLevel:
     """Whether what waits needs too long at the present rates; None of a forecast means that it never ends."""
     drain = found.figure("drain_now")
     if found.verdict in QUIET or rule.drain_above is None:
-        return Level.CLEAR
+        return ReadLevel.CLEAR
     seconds = float("inf") if drain is None else float(drain)
     if seconds > rule.drain_above:
-        return Level.BREACH
-    return Level.BETWEEN if seconds > MARK * rule.drain_above else Level.CLEAR
+        return ReadLevel.BREACH
+    return ReadLevel.BETWEEN if seconds > MARK * rule.drain_above else ReadLevel.CLEAR
 
 
 def _breach(rule: BacklogRule, name: str, waiting: int, found: Diagnosis, cause: str = "above") -> Reading:
@@ -65,7 +71,7 @@ def _breach(rule: BacklogRule, name: str, waiting: int, found: Diagnosis, cause:
     else:
         words = diagnosed(found, more=figures)
     verdict = cause if found.verdict in QUIET else found.verdict
-    return Reading(name, Level.BREACH, verdict, float(waiting), "tasks", said=words)
+    return Reading(name, ReadLevel.BREACH, verdict, float(waiting), "tasks", said=words)
 
 
 def _own(rule: BacklogRule, waiting: int, found: Diagnosis) -> Sequence[Figure]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Level, Reading
-from taskkit.watchdog.place import Place
+from taskkit.alerts import Reading, ReadLevel
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import DuplicatesRule
 from taskkit.watchdog.wording import diagnosed, telling
 
 
-def check(rule: DuplicatesRule, place: Place) -> list[Reading]:
+def check(rule: DuplicatesRule, place: CheckPlace) -> list[Reading]:
     """One reading, about the causes that the rule names; where nothing ran, nothing ran twice."""
     found = place.diagnosis("duplicates", rule.over, causes=rule.causes)
     total = sum(int(found.figure(f"cause_{cause}") or 0) for cause in rule.causes)
     if total <= rule.above:
-        return [Reading("", Level.CLEAR, value=float(total), unit="tasks")]
+        return [Reading("", ReadLevel.CLEAR, value=float(total), unit="tasks")]
     return [
         Reading(
-            "", Level.BREACH, found.verdict, float(total), "tasks", said=diagnosed(found, more=telling(found))
+            "",
+            ReadLevel.BREACH,
+            found.verdict,
+            float(total),
+            "tasks",
+            said=diagnosed(found, more=telling(found)),
         )
     ]

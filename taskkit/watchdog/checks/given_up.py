@@ -6,18 +6,18 @@ import shlex
 from collections.abc import Sequence
 from itertools import groupby
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NewDead
 from taskkit.watchdog.checks import MOST
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import GivenUpRule
 from taskkit.watchdog.wording import Remark, said
 
 UNKNOWN = "?"
 
 
-def check(rule: GivenUpRule, place: Place) -> list[Reading]:
+def check(rule: GivenUpRule, place: CheckPlace) -> list[Reading]:
     """A reading of each code of which more tasks gave up than may; the most frequent codes, where there are many."""
     dead = sorted(place.center.checks.new_dead(place.ago(rule.over)), key=lambda one: one.task_code)
     by_code = [list(some) for _, some in groupby(dead, key=lambda one: one.task_code)]
@@ -51,7 +51,7 @@ def _given_up(some: Sequence[NewDead]) -> Reading:
     }
     return Reading(
         most.task_code,
-        Level.BREACH,
+        ReadLevel.BREACH,
         most.fingerprint or "unknown",
         float(_count(some)),
         "tasks",

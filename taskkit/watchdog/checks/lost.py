@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import LostRule
 from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said, telling
 
 NOT_RECOVERED = "not_recovered"
 
 
-def check(rule: LostRule, place: Place) -> list[Reading]:
+def check(rule: LostRule, place: CheckPlace) -> list[Reading]:
     """One reading of the losses of the last minutes, and one of what is lost and not recovered."""
     return [_losses(rule, place), _left(rule, place)]
 
 
-def _losses(rule: LostRule, place: Place) -> Reading:
+def _losses(rule: LostRule, place: CheckPlace) -> Reading:
     counts = place.center.checks.outcomes(place.ago(rule.over), place.now)
     lost = counts.lost_running + counts.lost_messages
     if lost <= rule.above:
-        return Reading("", Level.CLEAR, value=float(lost), unit="tasks")
+        return Reading("", ReadLevel.CLEAR, value=float(lost), unit="tasks")
     found = place.diagnosis("lost", rule.over, max_age_s=rule.every)
     figures = (
         Figure("lost_messages", counts.lost_messages, "runs"),
@@ -32,15 +32,15 @@ def _losses(rule: LostRule, place: Place) -> Reading:
         if found.verdict in QUIET
         else diagnosed(found, more=telling(found))
     )
-    return Reading("", Level.BREACH, found.verdict, float(lost), "tasks", said=words)
+    return Reading("", ReadLevel.BREACH, found.verdict, float(lost), "tasks", said=words)
 
 
-def _left(rule: LostRule, place: Place) -> Reading:
+def _left(rule: LostRule, place: CheckPlace) -> Reading:
     """Running tasks of a worker that was given time to be declared dead, and the rule's time on top of it."""
     patience = rule.not_recovered + place.settings.scheduler.dead_after_s
     left = place.center.checks.orphans(patience)
     if left is None:
-        return Reading(NOT_RECOVERED, Level.CLEAR, value=0.0, unit="tasks")
+        return Reading(NOT_RECOVERED, ReadLevel.CLEAR, value=0.0, unit="tasks")
     age = None if left.oldest_at is None else (place.now - left.oldest_at).total_seconds()
     figures = (Figure("orphaned", left.tasks, "tasks"), Figure("claimed_ago", age, "s"))
     actions = (
@@ -51,7 +51,7 @@ def _left(rule: LostRule, place: Place) -> Reading:
     words = {"worker": left.worker_id, "task": str(left.sample_id)}
     return Reading(
         NOT_RECOVERED,
-        Level.BREACH,
+        ReadLevel.BREACH,
         NOT_RECOVERED,
         float(left.tasks),
         "tasks",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NotFired
 from taskkit.watchdog.checks import MOST
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import MissedRule
 from taskkit.watchdog.wording import Remark, diagnosed, said
 
@@ -18,7 +18,7 @@ CAUSES = ("scheduler_down", "not_dispatched", "missed_by_policy")
 """Verdicts of the diagnosis that explain an absence."""
 
 
-def check(rule: MissedRule, place: Place) -> list[Reading]:
+def check(rule: MissedRule, place: CheckPlace) -> list[Reading]:
     """A reading of each code with planned times that should have fired by now."""
     rows = place.center.checks.not_fired(place.ago(rule.over), place.ago(rule.after))
     wrong = [one for one in rows if _is_wrong(one)]
@@ -32,7 +32,7 @@ def _is_wrong(one: NotFired) -> bool:
     return one.state == "missed" or not any(word in one.reason for word in MEANT)
 
 
-def _missed(rule: MissedRule, place: Place, some: list[NotFired]) -> Reading:
+def _missed(rule: MissedRule, place: CheckPlace, some: list[NotFired]) -> Reading:
     found = place.diagnosis("missed", rule.over, max_age_s=rule.every)
     first = min(some, key=lambda one: one.first_at)
     count = sum(one.occurrences for one in some)
@@ -48,7 +48,9 @@ def _missed(rule: MissedRule, place: Place, some: list[NotFired]) -> Reading:
     if explained and _only(found.found, first.task_code):
         told = diagnosed(found, more=figures[:2])
     cause = found.verdict if explained else "absent"
-    return Reading(first.task_code, Level.BREACH, cause, float(count), "", said=told, since=first.first_at)
+    return Reading(
+        first.task_code, ReadLevel.BREACH, cause, float(count), "", said=told, since=first.first_at
+    )
 
 
 def _only(found: object, code: str) -> bool:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Figure, Subject
 from taskkit.analytics.measures import ratio
 from taskkit.watchdog.checks import MOST
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import SlowRule
 from taskkit.watchdog.wording import diagnosed
 
 
-def check(rule: SlowRule, place: Place) -> list[Reading]:
+def check(rule: SlowRule, place: CheckPlace) -> list[Reading]:
     """A reading of each code that ran; one with too few runs cannot be judged, one without any is not slow."""
     runs = place.center.checks.runs_by_code(place.ago(rule.over), place.now)
     readings = {
-        code: Reading(code, Level.CLEAR if n >= rule.min_runs else Level.NO_DATA) for code, n in runs.items()
+        code: Reading(code, ReadLevel.CLEAR if n >= rule.min_runs else ReadLevel.NO_DATA)
+        for code, n in runs.items()
     }
-    if not any(one.level is Level.CLEAR for one in readings.values()):
-        return [Reading("", Level.NO_DATA), *readings.values()]
+    if not any(one.level is ReadLevel.CLEAR for one in readings.values()):
+        return [Reading("", ReadLevel.NO_DATA), *readings.values()]
     found = place.diagnosis("slow", rule.over)
     slow = [
         one for one in found.found if runs.get(one.subject, 0) >= rule.min_runs and _times(one) >= rule.factor
@@ -36,5 +37,5 @@ def _slow(found: Diagnosis, code: Subject) -> Reading:
     times = _times(code)
     figures = (*code.figures, Figure("slower", times, "times"))
     return Reading(
-        code.subject, Level.BREACH, found.verdict, times, "times", said=diagnosed(found, more=figures)
+        code.subject, ReadLevel.BREACH, found.verdict, times, "times", said=diagnosed(found, more=figures)
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.health.findings import size
 from taskkit.health.glance import Glance
 from taskkit.queues.server_facts import ServerFacts
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import StoresRule
 from taskkit.watchdog.wording import Remark, said
 
@@ -37,14 +37,14 @@ class Measured:
     unit: str = ""
 
     @property
-    def level(self) -> Level:
+    def level(self) -> ReadLevel:
         """Over it, near it, or far from it."""
         if self.value > self.limit:
-            return Level.BREACH
-        return Level.BETWEEN if self.value > NEAR * self.limit else Level.CLEAR
+            return ReadLevel.BREACH
+        return ReadLevel.BETWEEN if self.value > NEAR * self.limit else ReadLevel.CLEAR
 
 
-def check(rule: StoresRule, place: Place) -> list[Reading]:
+def check(rule: StoresRule, place: CheckPlace) -> list[Reading]:
     """A reading of each store and each thing that can hurt it; never raises StoreError."""
     seen = place.glance()
     return [*_sql(rule, seen), *_redis(rule, seen), *_disk(rule, seen)]
@@ -57,16 +57,16 @@ def sql_away(error: Exception) -> list[Reading]:
 
 def _away(store: str, problem: str) -> Iterator[Reading]:
     remark = Remark("stores", f"{store}_away", actions=(DOCTOR,), words={"problem": problem})
-    yield Reading(store, Level.BREACH, "away", severity="critical", said=said(remark))
+    yield Reading(store, ReadLevel.BREACH, "away", severity="critical", said=said(remark))
     for name in BLIND[store]:
-        yield Reading(name, Level.NO_DATA)
+        yield Reading(name, ReadLevel.NO_DATA)
 
 
 def _sql(rule: StoresRule, seen: Glance) -> Iterator[Reading]:
     if seen.sql_problem is not None:
         yield from _away(SQL, seen.sql_problem)
         return
-    yield Reading(SQL, Level.CLEAR)
+    yield Reading(SQL, ReadLevel.CLEAR)
     yield _slow(SQL, rule, seen.sql_ms)
     name, off = max(seen.clocks_ms, key=lambda one: abs(one[1]), default=("", 0.0))
     skew = Measured(CLOCK, abs(off), rule.clock_skew * 1000, "ms")
@@ -78,7 +78,7 @@ def _redis(rule: StoresRule, seen: Glance) -> Iterator[Reading]:
     if seen.broker_problem is not None:
         yield from _away(REDIS, seen.broker_problem)
         return
-    yield Reading(REDIS, Level.CLEAR)
+    yield Reading(REDIS, ReadLevel.CLEAR)
     if seen.broker is not None:
         yield _slow(REDIS, rule, seen.broker_ms)
         yield from _memory(seen.broker)
@@ -100,7 +100,7 @@ def _memory(server: ServerFacts) -> Iterator[Reading]:
 
 def _slow(store: str, rule: StoresRule, took_ms: float | None) -> Reading:
     if took_ms is None:
-        return Reading(f"{store}_slow", Level.NO_DATA)
+        return Reading(f"{store}_slow", ReadLevel.NO_DATA)
     figures = (Figure("answers_in", took_ms, "ms"), Figure("slow_ms", rule.slow_ms, "ms"))
     return _against(Measured(f"{store}_slow", took_ms, rule.slow_ms, "ms"), f"{store}_slow", figures, {})
 
@@ -112,11 +112,11 @@ def _disk(rule: StoresRule, seen: Glance) -> Iterator[Reading]:
         return
     free, path = min(known)
     level = (
-        Level.BREACH
+        ReadLevel.BREACH
         if free < rule.disk_left
-        else Level.BETWEEN
+        else ReadLevel.BETWEEN
         if NEAR * free < rule.disk_left
-        else Level.CLEAR
+        else ReadLevel.CLEAR
     )
     figures = (Figure("free", size(free)), Figure("disk_left", size(rule.disk_left)))
     actions = (Action("see_disk", f"df -h {path}"), Action("prune", "taskkit prune"))
@@ -128,13 +128,13 @@ def _disk(rule: StoresRule, seen: Glance) -> Iterator[Reading]:
         float(free),
         "B",
         severity="critical" if free < NO_ROOM else None,
-        said=said(remark) if level is Level.BREACH else {},
+        said=said(remark) if level is ReadLevel.BREACH else {},
     )
 
 
 def _against(one: Measured, cause: str, figures: tuple[Figure, ...], words: dict[str, str]) -> Reading:
     remark = Remark("stores", cause, figures, actions=(DOCTOR,), words=words)
-    told = said(remark) if one.level is Level.BREACH else {}
+    told = said(remark) if one.level is ReadLevel.BREACH else {}
     return Reading(one.name, one.level, cause, one.value, one.unit, said=told)
 
 
@@ -142,6 +142,6 @@ def _wrong(
     name: str, wrong: bool, unknown: bool, *, words: dict[str, str] | None = None, severity: str | None = None
 ) -> Reading:
     if not wrong:
-        return Reading(name, Level.NO_DATA if unknown else Level.CLEAR)
+        return Reading(name, ReadLevel.NO_DATA if unknown else ReadLevel.CLEAR)
     remark = Remark("stores", name, actions=(DOCTOR,), words=words)
-    return Reading(name, Level.BREACH, name, severity=severity, said=said(remark))
+    return Reading(name, ReadLevel.BREACH, name, severity=severity, said=said(remark))

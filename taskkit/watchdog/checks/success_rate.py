@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Figure
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import SuccessRateRule
 from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
 
 
-def check(rule: SuccessRateRule, place: Place) -> list[Reading]:
+def check(rule: SuccessRateRule, place: CheckPlace) -> list[Reading]:
     """One reading; with fewer runs than the rule wants there is nothing to judge by."""
     counts = place.center.checks.outcomes(place.ago(rule.over), place.now)
     if counts.judged < rule.min_runs:
-        return [Reading("", Level.NO_DATA, unit="%")]
+        return [Reading("", ReadLevel.NO_DATA, unit="%")]
     rate = 100.0 * counts.succeeded / counts.judged
     if rate >= rule.below:
-        return [Reading("", Level.CLEAR, value=rate, unit="%")]
+        return [Reading("", ReadLevel.CLEAR, value=rate, unit="%")]
     found = place.diagnosis("success_rate", rule.over, max_age_s=rule.every)
     if found.verdict not in QUIET:
-        return [Reading("", Level.BREACH, found.verdict, rate, "%", said=diagnosed(found))]
+        return [Reading("", ReadLevel.BREACH, found.verdict, rate, "%", said=diagnosed(found))]
     figures = (
         Figure("success_runs", rate, "%"),
         Figure("runs_judged", counts.judged, "runs"),
@@ -27,5 +27,5 @@ def check(rule: SuccessRateRule, place: Place) -> list[Reading]:
         Figure("below", rule.below, "%"),
     )
     return [
-        Reading("", Level.BREACH, "below", rate, "%", said=said(Remark("success_rate", "below", figures)))
+        Reading("", ReadLevel.BREACH, "below", rate, "%", said=said(Remark("success_rate", "below", figures)))
     ]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NodeSign
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import WatchdogRule
 from taskkit.watchdog.wording import Remark, said
 
 
-def check(rule: WatchdogRule, place: Place) -> list[Reading]:
+def check(rule: WatchdogRule, place: CheckPlace) -> list[Reading]:
     """A reading of each silent one."""
     signs = [one for one in place.watchdogs() if one.id != place.own_watchdog]
     alive = [one for one in place.watchdogs() if one.beats(rule.after)]
@@ -28,7 +28,7 @@ def _silent(watchdog: NodeSign, alive: int) -> Reading:
     actions = (Action("start_watchdog", "python -m taskkit.watchdog"),)
     return Reading(
         watchdog.id,
-        Level.BREACH,
+        ReadLevel.BREACH,
         "silent",
         watchdog.heartbeat_age_s,
         "s",

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NodeSign
 from taskkit.names import is_drill_queue
 from taskkit.watchdog.checks import MOST
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import WorkerDeadRule
 from taskkit.watchdog.wording import Remark, said
 
@@ -20,7 +20,7 @@ WORKERS = "workers"
 LOOK = Action("look", "taskkit status")
 
 
-def check(rule: WorkerDeadRule, place: Place) -> list[Reading]:
+def check(rule: WorkerDeadRule, place: CheckPlace) -> list[Reading]:
     """A reading of each silent worker, and one of how many there are.
 
     Where none is left that is one alert, not one of each: the silent ones are left as they are.
@@ -31,8 +31,8 @@ def check(rule: WorkerDeadRule, place: Place) -> list[Reading]:
         one for one in signs if one.stopped_at is None and one not in alive and not replaced(one, alive)
     ]
     enough = _enough(rule, signs, alive)
-    if not alive and enough.level is Level.BREACH:
-        return [enough, *(Reading(one.id, Level.NO_DATA) for one in silent)]
+    if not alive and enough.level is ReadLevel.BREACH:
+        return [enough, *(Reading(one.id, ReadLevel.NO_DATA) for one in silent)]
     held = place.center.checks.held_by_worker() if silent else {}
     silent.sort(key=lambda one: one.heartbeat_at, reverse=True)
     return [enough, *(_silent(one, held.get(one.id, 0), len(alive)) for one in silent[:MOST])]
@@ -49,7 +49,7 @@ def _of_drill(worker: NodeSign) -> bool:
 
 def _enough(rule: WorkerDeadRule, signs: Sequence[NodeSign], alive: Sequence[NodeSign]) -> Reading:
     if len(alive) >= rule.expected:
-        return Reading(WORKERS, Level.CLEAR, value=float(len(alive)), unit="workers")
+        return Reading(WORKERS, ReadLevel.CLEAR, value=float(len(alive)), unit="workers")
     last = max(signs, key=_last, default=None)
     figures = (
         Figure("workers_alive", len(alive), "workers"),
@@ -61,10 +61,10 @@ def _enough(rule: WorkerDeadRule, signs: Sequence[NodeSign], alive: Sequence[Nod
         LOOK,
         Action("start_workers", f"python -m taskkit.worker --queue {shlex.quote(','.join(queues))}"),
     )
-    cause = "too_few" if alive else "none_left"
+    cause = "too_few" if alive else "none_left" if signs else "none_seen"
     return Reading(
         WORKERS,
-        Level.BREACH,
+        ReadLevel.BREACH,
         cause,
         float(len(alive)),
         "workers",
@@ -97,7 +97,7 @@ def _silent(worker: NodeSign, held: int, alive: int) -> Reading:
     }
     return Reading(
         worker.id,
-        Level.BREACH,
+        ReadLevel.BREACH,
         "silent",
         worker.heartbeat_age_s,
         "s",

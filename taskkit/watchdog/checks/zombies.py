@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from taskkit.alerts import Level, Reading
+from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Figure, Subject
 from taskkit.beats import FRESH_S
 from taskkit.clock import seconds
-from taskkit.watchdog.place import Place
+from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import ZombiesRule
 from taskkit.watchdog.wording import diagnosed
 
@@ -17,12 +17,12 @@ DEAD = "dead"
 FIRST = ("progress_age", "cpu", "heartbeat_age")
 
 
-def check(rule: ZombiesRule, place: Place) -> list[Reading]:
+def check(rule: ZombiesRule, place: CheckPlace) -> list[Reading]:
     """A reading of each worker that looks alive; the diagnosis is made only where one has stood still for long enough."""
     signs = [one for one in place.center.checks.workers() if one.stopped_at is None]
     beating = [one for one in signs if one.beats(FRESH_S * place.pace)]
     if not beating:
-        return [Reading("", Level.NO_DATA)]
+        return [Reading("", ReadLevel.NO_DATA)]
     if not any((one.progress_age_s or 0.0) >= rule.after for one in beating):
         return []
     found = place.diagnosis("zombies", WINDOW_S)
@@ -40,7 +40,7 @@ def _figures(worker: Subject) -> dict[str, Figure]:
     return {one.name: one for one in worker.figures}
 
 
-def _zombie(found: Diagnosis, worker: Subject, place: Place) -> Reading:
+def _zombie(found: Diagnosis, worker: Subject, place: CheckPlace) -> Reading:
     known = _figures(worker)
     figures = [known[name] for name in FIRST if name in known and known[name].value is not None]
     where = known.get("stack") or known.get("runs_now")
@@ -48,7 +48,7 @@ def _zombie(found: Diagnosis, worker: Subject, place: Place) -> Reading:
     finite = still != float("inf")
     return Reading(
         worker.subject,
-        Level.BREACH,
+        ReadLevel.BREACH,
         worker.cause,
         still if finite else None,
         "s",

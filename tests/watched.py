@@ -28,7 +28,13 @@ KINDS = {
 
 
 def watch(
-    home: Installation, robots: Mapping[str, FakeServer], rules: str, *, only: bool = True, **more: str
+    home: Installation,
+    robots: Mapping[str, FakeServer],
+    rules: str,
+    *,
+    only: bool = True,
+    defaults: str = QUICK,
+    **more: str,
 ) -> None:
     """Lay out the folder of alerting of an installation. ``only``: whatever rule is not named is switched off.
 
@@ -36,7 +42,7 @@ def watch(
     """
     folder = home.folder / "alerting"
     folder.mkdir(exist_ok=True)
-    (folder / "rules.toml").write_text(QUICK + rules + (_others_off(rules) if only else ""))
+    (folder / "rules.toml").write_text(defaults + rules + (_others_off(rules) if only else ""))
     receivers = []
     for name, robot in robots.items():
         kind = KINDS[type(robot).__name__]

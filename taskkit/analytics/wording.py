@@ -66,9 +66,23 @@ def span(seconds: float, units: Mapping[str, str]) -> str:
     return units["d"].replace("{n}", digits(seconds / DAY))
 
 
-class _Values(dict[str, str]):
-    def __missing__(self, key: str) -> str:
-        return "n/a"
+class Value(str):
+    """A value in a sentence. ``{waiting:task waits|tasks wait}`` is it with the words that go with one, or with many."""
+
+    __slots__ = ()
+
+    def __format__(self, words: str) -> str:
+        if not words:
+            return str(self)
+        one, _, many = words.partition("|")
+        return f"{self} {one if self == '1' else many}"
+
+
+class Values(dict[str, Value]):
+    """The values of a sentence, by name; one that is not there is not known."""
+
+    def __missing__(self, key: str) -> Value:
+        return Value("n/a")
 
 
 def sentences(diagnosis: Diagnosis, part: str, language: str) -> str:
@@ -79,13 +93,16 @@ def sentences(diagnosis: Diagnosis, part: str, language: str) -> str:
 
 def fill(text: str, diagnosis: Diagnosis, language: str) -> str:
     """``{name}`` becomes the figure of that name, as people read it."""
-    values = _Values({name: str(value) for name, value in diagnosis.details.items() if value is not None})
-    values["none"] = str(catalogue(language)["units"]["none"])
+    none = Value(catalogue(language)["units"]["none"])
+    values = Values(
+        {name: none if value is None else Value(value) for name, value in diagnosis.details.items()}
+    )
+    values["none"] = none
     for figure in (*diagnosis.evidence, *diagnosis.forecast):
-        values[figure.name] = shown(figure, language)
+        values[figure.name] = Value(shown(figure, language))
     for name in ("binding", "next_bound"):
         if diagnosis.details.get(name):
-            values[name] = word("bounds", str(diagnosis.details[name]), language)
+            values[name] = Value(word("bounds", str(diagnosis.details[name]), language))
     return string.Formatter().vformat(text, (), values)
 
 

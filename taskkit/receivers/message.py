@@ -86,12 +86,13 @@ def _cause(said: Said) -> list[Row]:
 
 
 def _body(item: Item, said: Said, language: str) -> list[Row]:
-    if item.event is Event.EVIDENCE:
+    """Why and how much, of what still is; the figures of something that is over would read as if it were not."""
+    if item.event in (Event.EVIDENCE, Event.RESOLVED):
         return []
     rows = text_rows(said.text)
     if said.figures:
         rows.append(_figures(said.figures[:SHOWN_FIGURES], language))
-    if said.forecast and item.event is not Event.RESOLVED:
+    if said.forecast:
         told = [f"{name} {value}" for name, value in said.forecast[:SHOWN_FIGURES]]
         rows.append(
             Row.of(

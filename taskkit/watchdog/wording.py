@@ -13,6 +13,7 @@ from typing import Any
 from taskkit.alerts import LANGUAGES, Said
 from taskkit.analytics import wording as analytics
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure
+from taskkit.analytics.wording import Value, Values
 from taskkit.texts import cut
 from taskkit.watchdog.rounds import CheckState
 from taskkit.watchdog.signals import Rule
@@ -32,7 +33,7 @@ class Remark:
     signal: str
     cause: str
     figures: Sequence[Figure] = ()
-    """The first three are shown; the others can be named in the text."""
+    """The first three that are known are shown; the others can be named in the text."""
     forecast: Sequence[Figure] = ()
     actions: Sequence[Action] = ()
     words: Mapping[str, str] | None = None
@@ -51,40 +52,48 @@ def said(remark: Remark) -> dict[str, Said]:
     return {language: _found(remark, language) for language in LANGUAGES}
 
 
-def _found(remark: Remark, language: str) -> Said:
-    words = texts(language)[remark.signal][remark.cause]
-    values = _Known({name: cut(value, LONGEST) for name, value in (remark.words or {}).items()})
-    values |= {one.name: analytics.shown(one, language) for one in (*remark.figures, *remark.forecast)}
+def _found(finding: Remark, language: str) -> Said:
+    words = texts(language)[finding.signal][finding.cause]
+    values = Values({name: Value(cut(value, LONGEST)) for name, value in (finding.words or {}).items()})
+    values |= {
+        one.name: Value(analytics.shown(one, language)) for one in (*finding.figures, *finding.forecast)
+    }
     return Said(
         title=str(words["title"]).format_map(values),
         text=str(words["text"]).format_map(values),
-        figures=_lines(remark.figures[:FIGURES], language),
-        forecast=_lines(_with_value(remark.forecast), language),
-        actions=tuple((_word("actions", one.name, language), one.command) for one in remark.actions),
+        figures=_lines(_known(finding.figures)[:FIGURES], language),
+        forecast=_lines(_known(finding.forecast), language),
+        actions=tuple((_word("actions", one.name, language), one.command) for one in finding.actions),
     )
 
 
-class _Known(dict[str, str]):
-    def __missing__(self, key: str) -> str:
-        return "n/a"
-
-
-def diagnosed(diagnosis: Diagnosis, *, cause: str = "", more: Sequence[Figure] = ()) -> dict[str, Said]:
-    """A diagnosis in each language; ``cause`` in place of its verdict; the figures of ``more`` come before its own."""
+def diagnosed(
+    diagnosis: Diagnosis, *, cause: str = "", more: Sequence[Figure] = (), tail: Figure | None = None
+) -> dict[str, Said]:
+    """A diagnosis in each language; ``cause`` in place of its verdict; ``more`` comes first, ``tail`` after the text."""
     about = replace(diagnosis, verdict=cause or diagnosis.verdict)
-    figures = {one.name: one for one in (*more, *diagnosis.evidence)} | {one.name: one for one in more}
-    shown = _with_value(list(figures.values()))[:FIGURES]
-    return {language: _diagnosed(about, shown, language) for language in LANGUAGES}
+    return {language: _diagnosed(about, more, tail, language) for language in LANGUAGES}
 
 
-def _diagnosed(diagnosis: Diagnosis, figures: Sequence[Figure], language: str) -> Said:
+def _diagnosed(diagnosis: Diagnosis, more: Sequence[Figure], tail: Figure | None, language: str) -> Said:
+    figures = {one.name: one for one in (*diagnosis.evidence, *more)}
+    ordered = [figures[name] for name in dict.fromkeys([*(one.name for one in more), *figures])]
+    known = _known(ordered)
+    text = analytics.sentences(diagnosis, "text", language)
+    if tail is not None:
+        text += f"\n{_word('figures', tail.name, language)}: {cut(str(tail.value), LONGEST)}"
     return Said(
         title=analytics.sentences(diagnosis, "title", language),
-        text=analytics.sentences(diagnosis, "text", language),
-        figures=_lines(figures, language),
-        forecast=_lines(_with_value(diagnosis.forecast), language),
+        text=text,
+        figures=_lines(known[:FIGURES], language),
+        forecast=_lines(_known(diagnosis.forecast), language),
         actions=tuple((_word("actions", one.name, language), one.command) for one in diagnosis.actions),
     )
+
+
+def telling(diagnosis: Diagnosis) -> list[Figure]:
+    """The evidence without its zeros: of what was counted by kinds, the kinds that there were."""
+    return [one for one in diagnosis.evidence if one.value]
 
 
 def check_said(rule: Rule, check: CheckState, now: datetime) -> dict[str, Said]:
@@ -102,8 +111,7 @@ def clock_time(at: datetime, zone: str) -> str:
     return at.astimezone(load_zone(zone)).strftime("%H:%M")
 
 
-def _with_value(figures: Sequence[Figure]) -> list[Figure]:
-    """Without those that are not known."""
+def _known(figures: Sequence[Figure]) -> list[Figure]:
     return [one for one in figures if one.value is not None]
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from taskkit.alerts import ReadLevel
+from taskkit.analytics import LiveSource, Window, diagnose
 from taskkit.center import TaskFilter
 from taskkit.model import Finish
 from taskkit.states import Move, Outcome
@@ -54,7 +55,7 @@ def test_an_empty_task_center_is_no_data_and_lacks_workers_and_schedulers(town: 
     assert {name for name, breaches in found.items() if breaches} == {"worker_dead", "scheduler"}
     assert town.levels(rule("success_rate")) == {"": ReadLevel.NO_DATA}
     assert town.levels(rule("slow")) == {"": ReadLevel.NO_DATA}
-    assert town.levels(rule("duplicates")) == {"": ReadLevel.NO_DATA}
+    assert town.levels(rule("duplicates")) == {"": ReadLevel.CLEAR}
     assert town.levels(rule("zombies")) == {"": ReadLevel.NO_DATA}
 
 
@@ -292,3 +293,30 @@ def test_a_second_effect_is_told_with_its_cause_and_a_second_task_only_when_aske
     assert (found.cause, found.value) == ("declared_dead_alive", 1.0)
     assert town.breaches(rule("duplicates", above=1)) == {}
     assert town.breaches(rule("duplicates", causes=("dispatched_twice",))) == {}
+
+
+def test_the_times_of_a_task_that_was_cancelled_are_not_missed(town: Town) -> None:
+    task_id = plan(town)
+    town.clock.move(seconds=200)
+    assert town.breaches(rule("missed")).keys() == {"report"}
+    town.center.people.cancel(task_id, "amy")
+    for _ in range(2):
+        assert town.breaches(rule("missed")) == {}
+        source = LiveSource(town.center, Window.last(900, town.now), now=town.now)
+        assert diagnose("missed", source).verdict == "healthy"
+        town.clock.move(seconds=200)
+        town.center.plan.sweep()
+
+
+def test_where_nothing_has_ended_yet_the_forecast_says_so_and_names_no_rate(town: Town) -> None:
+    town.scheduler()
+    town.worker(processes=1)
+    town.center.intake.insert([new() for _ in range(300)])
+    town.pass_by(60)
+    asked = rule("forecast", promise="10m")
+    (soon,) = town.breaches(asked).values()
+    assert (soon.cause, soon.value) == ("nothing_done", None)
+    assert "n/a" not in repr(soon.said)
+    assert dict(soon.said["en"].forecast)["Promise broken at"] == "12:10"
+    town.pass_by(600)
+    assert town.breaches(asked)[""].cause == "nothing_done_broken"

@@ -17,7 +17,7 @@ from taskkit.analytics.wording import catalogue
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "taskkit/analytics/rules").glob("*.py"))
 KINDS = {"Figure": "figures", "Action": "actions", "Subject": "causes"}
-FIELD = re.compile(r"\{(\w+)\}")
+FIELD = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 
 def keys(table: Any, path: str = "") -> Iterator[str]:

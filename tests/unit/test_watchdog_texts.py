@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from taskkit.alerts import LANGUAGES
+from taskkit.alerts import LANGUAGES, Said
+from taskkit.analytics.diagnosis import Figure
 from taskkit.analytics.wording import catalogue
 from taskkit.watchdog.rounds import CheckState
-from taskkit.watchdog.wording import check_said, texts
+from taskkit.watchdog.wording import Remark, check_said, said, texts
 from tests.unit.test_catalogues import keys
 from tests.watchdogs import at, rule
 
 ROOT = Path(__file__).parents[2]
 CHECKS = sorted((ROOT / "taskkit/watchdog/checks").glob("*.py"))
-FIELD = re.compile(r"\{(\w+)\}")
+FIELD = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 KINDS = {"Figure": "figures", "Action": "actions"}
 
 
@@ -69,3 +70,37 @@ def test_a_check_that_fails_or_sees_nothing_says_so_in_both_languages(state: str
         assert "n/a" not in one.text
         assert "{" not in one.text
     assert check_said(rule("backlog"), CheckState("ok", at()), at()) == {}
+
+
+UNITS = {
+    "tasks": "waiting_all above below held orphaned late dispatched new_dead of_cause waiting",
+    "workers": "workers_alive expected",
+    "slots": "slots slots_more slots_wanted",
+    "runs": "runs_judged runs_failed lost_messages lost_running",
+    "s": "scan_age heartbeat_age last_sign late_for due_for wait_now promise drain_above lasted no_scan",
+    "%": "success_runs",
+    "": "not_fired schedulers watchdogs_alive",
+}
+DOUBLE = re.compile(r"个 ?个|次 ?次|[\u4e00-\u9fff] [\u4e00-\u9fff]|\d[a-z]")
+ONE = re.compile(
+    r"\b1 (\w+ )?(tasks|workers|runs|slots|messages|schedulers|times|watchdogs|tasks|\w+ (wait|are|have))\b"
+)
+
+
+def all_said(language: str, number: float) -> dict[tuple[str, str], Said]:
+    """Every remark with its figures filled in as the checks fill them."""
+    figures = [Figure(name, number, unit) for unit, names in UNITS.items() for name in names.split()]
+    return {
+        (signal, cause): said(Remark(signal, cause, figures))[language]
+        for signal, causes in texts(language).items()
+        if signal not in KINDS.values()
+        for cause in causes
+    }
+
+
+@pytest.mark.parametrize("number", [1, 40])
+def test_counters_and_units_stand_once_and_in_one_piece(number: int) -> None:
+    for where, one in all_said("zh", number).items():
+        assert not DOUBLE.search(one.title + one.text), (where, one.title, one.text)
+    for where, one in all_said("en", number).items():
+        assert not ONE.search(f"{one.title}. {one.text}"), (where, one.title, one.text)

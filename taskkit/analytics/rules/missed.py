@@ -14,12 +14,15 @@ from taskkit.states import Status
 
 GRACE_S = 60.0
 CAUSES = ("scheduler_down", "not_dispatched", "missed_by_policy", "held", "overlap", "fired_late", "failed")
+UNWANTED = ("planned", "skipped")
+"""States that mean nothing once the task is cancelled: nobody wants those times any more."""
 MILD = {"held", "overlap"}
 
 
 def diagnose(source: Source) -> Diagnosis:
     """The verdict is the first of the causes in their order that explains something."""
     planned, rows = source.frame("occurrences"), source.frame("troubled_occurrences")
+    rows = rows[~((rows["status"] == Status.CANCELLED) & rows["state"].isin(UNWANTED))]
     alive = schedulers_alive(source)
     causes = [_cause(row, source, alive) for row in rows.itertuples()]
     rows = rows.assign(cause=pd.Series(causes, index=rows.index, dtype="object"))

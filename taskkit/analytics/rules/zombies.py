@@ -25,6 +25,7 @@ OUR_TABLES = re.compile(r"\btask_[a-z_]+")
 ORDER = ("sql_row_lock", "metadata_lock", "spinning", "stuck", "starved", "dead")
 QUIET = ("healthy", "busy", "no_data")
 STACK_LETTERS = 300
+MOST_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def diagnose(source: Source) -> Diagnosis:
         verdict,
         "ok" if verdict in QUIET else "critical",
         _confidence(verdict, missing, workers, causes, lock),
-        evidence=_evidence(workers, causes, look, missing),
+        evidence=_evidence(workers, causes, look, missing, verdict),
         actions=() if verdict in QUIET else _actions(verdict, lock, missing),
         found=found,
         details={**{k: lock.get(k) for k in ("holder", "account", "statement", "table")}, "missing_grants": missing},
@@ -190,9 +191,17 @@ def _finding(worker: Any, cause: str, look: ZombieFacts) -> Subject:
         ),
         Figure("busy_slots", int(worker.busy), "slots"),
     ]
+    if told := _told_runs(worker, look):
+        figures.append(Figure("runs_now", told))
     if isinstance(worker.stacks, str) and worker.stacks:
         figures.append(Figure("stack", " ".join(worker.stacks.split())[-STACK_LETTERS:]))
     return Subject(cause, str(worker.worker_id), tuple(figures))
+
+
+def _told_runs(worker: Any, look: ZombieFacts) -> str:
+    """What it runs, the oldest first: ``sync_rows 17, sync_rows 18``."""
+    mine = look.running[look.running["worker_id"] == worker.worker_id].sort_values("claimed_at")
+    return ", ".join(f"{run.task_code} {run.task_id}" for run in mine.head(MOST_RUNS).itertuples())
 
 
 def _confidence(
@@ -212,9 +221,11 @@ def _confidence(
 
 
 def _evidence(
-    workers: pd.DataFrame, causes: dict[str, str], look: ZombieFacts, missing: str | None
+    workers: pd.DataFrame, causes: dict[str, str], look: ZombieFacts, missing: str | None, verdict: str
 ) -> tuple[Figure, ...]:
-    ill = [w for w in workers.itertuples() if causes[str(w.worker_id)] in ORDER]
+    """About those that live without progress; about the dead where there are no others."""
+    about = {"dead"} if verdict == "dead" else {*ORDER} - {"dead"}
+    ill = [w for w in workers.itertuples() if causes[str(w.worker_id)] in about]
     cpus = [float(w.children_cpu_percent) for w in ill if pd.notna(w.children_cpu_percent)]
     lock = look.lock or {}
     return (
@@ -230,7 +241,7 @@ def _evidence(
 
 
 def _actions(verdict: str, lock: dict[str, Any], missing: str | None) -> tuple[Action, ...]:
-    look_at = Action("see_workers", "taskkit status --json")
+    look_at = Action("see_stuck", "taskkit status --json")
     kill = (
         (Action("kill_holder", f'mysql -e "KILL {lock["holder"]}"'),)
         if lock.get("holder") is not None

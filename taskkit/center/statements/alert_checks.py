@@ -67,10 +67,12 @@ WHERE r.finished_at >= :since AND r.outcome IN ('failed', 'timeout', 'lost', 'gi
 GROUP BY 1, 2, 3 ORDER BY tasks DESC, 1, 2, 3 LIMIT 500
 """
 
+# Of a task that was cancelled nobody expects a run any more.
 NOT_FIRED = """
 SELECT c.task_code, o.state, COALESCE(o.reason, '') AS reason, CASE WHEN c.status = 7 THEN 1 ELSE 0 END AS held,
   COUNT(*) AS occurrences, MIN(o.planned_at) AS first_at, MIN(o.task_id) AS sample_id
 FROM task_occurrence o {force_state} {then_join} task_center c {force_primary} ON c.id = o.task_id
 WHERE o.state IN ('planned', 'skipped', 'missed') AND o.planned_at >= :since AND o.planned_at <= :until
+  AND c.status <> 6
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4 LIMIT 5000
 """

@@ -17,6 +17,7 @@ AGE_LOOKS = 4
 MARK = 0.8
 MOST_DIAGNOSED = 5
 """Of many queues only the longest have a diagnosis of their own: each costs."""
+LOOK = Action("look", "taskkit status")
 DIAGNOSE = Action("diagnose_backlog", "taskkit diagnose backlog")
 
 
@@ -80,7 +81,8 @@ def _breach(rule: BacklogRule, name: str, waiting: int, found: Diagnosis, cause:
         (Figure("waiting_all", waiting, "tasks"),) if not name and found.figure("waiting") != waiting else ()
     )
     if found.verdict in QUIET:
-        words = said(Remark("backlog", cause, _own(rule, waiting, found), found.forecast, found.actions))
+        actions = found.actions or (LOOK,)
+        words = said(Remark("backlog", cause, _own(rule, waiting, found), found.forecast, actions))
     else:
         words = diagnosed(found, more=figures)
     verdict = cause if found.verdict in QUIET else found.verdict

@@ -5,15 +5,22 @@ from __future__ import annotations
 from taskkit.alerts import Reading, ReadLevel
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import DuplicatesRule
-from taskkit.watchdog.wording import diagnosed
+from taskkit.watchdog.wording import diagnosed, telling
 
 
 def check(rule: DuplicatesRule, place: CheckPlace) -> list[Reading]:
-    """One reading, about the causes that the rule names."""
+    """One reading, about the causes that the rule names; where nothing ran, nothing ran twice."""
     found = place.diagnosis("duplicates", rule.over, causes=rule.causes)
-    if found.verdict == "no_data":
-        return [Reading("", ReadLevel.NO_DATA)]
     total = sum(int(found.figure(f"cause_{cause}") or 0) for cause in rule.causes)
     if total <= rule.above:
         return [Reading("", ReadLevel.CLEAR, value=float(total), unit="tasks")]
-    return [Reading("", ReadLevel.BREACH, found.verdict, float(total), "tasks", said=diagnosed(found))]
+    return [
+        Reading(
+            "",
+            ReadLevel.BREACH,
+            found.verdict,
+            float(total),
+            "tasks",
+            said=diagnosed(found, more=telling(found)),
+        )
+    ]

@@ -18,6 +18,7 @@ from taskkit.watchdog.wording import Remark, clock_time, said
 WINDOW_S = 3600.0
 FRICTION = 0.9
 """What is left of the ideal rate in the field, as in the diagnosis of a backlog."""
+LOOK = Action("diagnose_backlog", "taskkit diagnose backlog")
 AGE_LOOKS = 2
 BETWEEN = 1.25
 
@@ -84,8 +85,25 @@ def _number(found: Diagnosis, name: str) -> float | None:
 def _breach(
     rule: ForecastRule, place: CheckPlace, name: str, found: Diagnosis, outlook: WaitAhead
 ) -> Reading:
-    breaks = outlook.breaks_in_s or 0.0
-    at = clock_time(place.now + seconds(breaks), place.settings.timezone)
+    remark = _rates(rule, place, name, found, outlook)
+    if outlook.wait_s is None:
+        remark = _no_rate(rule, place, name, found, outlook)
+    return Reading(name, ReadLevel.BREACH, remark.cause, outlook.wait_s, "s", said=said(remark))
+
+
+def _no_rate(
+    rule: ForecastRule, place: CheckPlace, name: str, found: Diagnosis, outlook: WaitAhead
+) -> Remark:
+    """Nothing has ended that tells how fast it goes: only when the oldest will have waited too long is known."""
+    known = {one.name: one for one in found.evidence}
+    figures = (known["waiting"], known["oldest_age"], known["slots"], Figure("promise", rule.promise, "s"))
+    breaks, words = _breaks(place, outlook), _words(place, name, found)
+    cause = "nothing_done" if outlook.breaks_in_s else "nothing_done_broken"
+    return Remark("forecast", cause, figures, breaks, (LOOK,), words)
+
+
+def _rates(rule: ForecastRule, place: CheckPlace, name: str, found: Diagnosis, outlook: WaitAhead) -> Remark:
+    """What the present rates come to."""
     known = {one.name: one for one in found.evidence}
     figures = (
         Figure("wait_now", outlook.wait_s, "s"),
@@ -96,21 +114,22 @@ def _breach(
         Figure("promise", rule.promise, "s"),
     )
     forecast = (
-        Figure("broken_at", at),
-        Figure("breaks_in", breaks, "s"),
+        *_breaks(place, outlook),
         Figure("slots_wanted", outlook.wanted, "slots"),
         Figure("slots_more", outlook.more, "slots"),
     )
-    queue = str(found.details.get("queue") or name)
-    cause = "will_break" if breaks else "broken"
-    command = f"python -m taskkit.worker --queue {shlex.quote(queue)} --processes {outlook.more}"
-    actions = (Action("diagnose_backlog", "taskkit diagnose backlog"), Action("add_workers", command))
-    words = {"queue": queue, "zone": place.settings.timezone}
-    return Reading(
-        name,
-        ReadLevel.BREACH,
-        cause,
-        outlook.wait_s,
-        "s",
-        said=said(Remark("forecast", cause, figures, forecast, actions, words)),
-    )
+    words = _words(place, name, found)
+    command = f"python -m taskkit.worker --queue {shlex.quote(words['queue'])} --processes {outlook.more}"
+    cause = "will_break" if outlook.breaks_in_s else "broken"
+    return Remark("forecast", cause, figures, forecast, (LOOK, Action("add_workers", command)), words)
+
+
+def _breaks(place: CheckPlace, outlook: WaitAhead) -> tuple[Figure, Figure]:
+    """When the promise is broken."""
+    breaks = outlook.breaks_in_s or 0.0
+    at = clock_time(place.now + seconds(breaks), place.settings.timezone)
+    return Figure("broken_at", at), Figure("breaks_in", breaks, "s")
+
+
+def _words(place: CheckPlace, name: str, found: Diagnosis) -> dict[str, str]:
+    return {"queue": str(found.details.get("queue") or name), "zone": place.settings.timezone}

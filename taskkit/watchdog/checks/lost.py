@@ -6,7 +6,7 @@ from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import LostRule
-from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
+from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said, telling
 
 NOT_RECOVERED = "not_recovered"
 
@@ -27,7 +27,11 @@ def _losses(rule: LostRule, place: CheckPlace) -> Reading:
         Figure("lost_running", counts.lost_running, "runs"),
         Figure("above", rule.above, "tasks"),
     )
-    words = said(Remark("lost", "above", figures)) if found.verdict in QUIET else diagnosed(found)
+    words = (
+        said(Remark("lost", "above", figures))
+        if found.verdict in QUIET
+        else diagnosed(found, more=telling(found))
+    )
     return Reading("", ReadLevel.BREACH, found.verdict, float(lost), "tasks", said=words)
 
 

@@ -15,22 +15,25 @@ from taskkit.watchdog.wording import Remark, said
 SCAN, DUE = "scan", "due"
 ROOM = 0.8
 """A window that is fuller than this has no room that counts: it is filled as fast as the workers empty it."""
+BEATS = 3
+"""A scheduler that has missed so many heartbeats is not taken for one that lives and only does not scan."""
 LOOK = Action("look", "taskkit status")
 START = Action("start_scheduler", "python -m taskkit.scheduler")
 
 
 def check(rule: SchedulerRule, place: CheckPlace) -> list[Reading]:
     """One reading of the scans, one of the due tasks."""
-    return [_scan(rule, place.center.checks.schedulers()), _due(rule, place)]
+    patience = min(float(rule.no_scan), BEATS * place.settings.scheduler.heartbeat_s)
+    return [_scan(rule, place.center.checks.schedulers(), patience), _due(rule, place)]
 
 
-def _scan(rule: SchedulerRule, signs: Sequence[NodeSign]) -> Reading:
+def _scan(rule: SchedulerRule, signs: Sequence[NodeSign], patience: float) -> Reading:
     ages = [one.scan_age_s for one in signs if one.stopped_at is None and one.scan_age_s is not None]
     if ages and min(ages) <= rule.no_scan:
         return Reading(SCAN, ReadLevel.CLEAR, value=min(ages), unit="s")
     scans = [one.last_scan_at for one in signs if one.last_scan_at is not None]
     every = [one.scan_age_s for one in signs if one.scan_age_s is not None]
-    alive = sum(one.beats(rule.no_scan) for one in signs)
+    alive = sum(one.beats(patience) for one in signs)
     figures = (
         Figure("scan_age", min(every, default=None), "s"),
         Figure("schedulers", alive, ""),

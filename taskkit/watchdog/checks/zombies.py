@@ -43,6 +43,7 @@ def _figures(worker: Subject) -> dict[str, Figure]:
 def _zombie(found: Diagnosis, worker: Subject, place: CheckPlace) -> Reading:
     known = _figures(worker)
     figures = [known[name] for name in FIRST if name in known and known[name].value is not None]
+    where = known.get("stack") or known.get("runs_now")
     still = _still(worker)
     finite = still != float("inf")
     return Reading(
@@ -51,6 +52,6 @@ def _zombie(found: Diagnosis, worker: Subject, place: CheckPlace) -> Reading:
         worker.cause,
         still if finite else None,
         "s",
-        said=diagnosed(found, cause=worker.cause, more=figures),
+        said=diagnosed(found, cause=worker.cause, more=figures, tail=where),
         since=place.now - seconds(still) if finite else None,
     )

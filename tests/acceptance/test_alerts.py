@@ -1,0 +1,312 @@
+"""Acceptance of the watchdog: each shipped rule's incident, caused for real, is told once to two groups, and so is its end.
+
+Lengths of time are scaled, and limits where the incident could not reach the shipped one in some seconds.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from taskkit.lab.handlers import LOCK
+from taskkit.states import Status
+from tests.alarms import LAB, SCALED, Shared, Town, lab_worker, locked, town
+from tests.processes import Installation, on_servers
+from tests.servers import MariaDB, Valkey
+from tests.waiting import wait_until
+from tests.watched import watchdog
+
+pytestmark = pytest.mark.timeout(300)
+
+SMALL = """
+[[rule]]
+id = "scheduler"
+every = "0.4s"
+for = "0.5s"
+keep_firing = "1s"
+no_scan = "2s"
+
+[[rule]]
+id = "missed"
+every = "0.4s"
+keep_firing = "1s"
+after = "4s"
+over = "10s"
+evidence = false
+
+[[rule]]
+id = "given_up"
+every = "0.4s"
+over = "4s"
+
+[[rule]]
+id = "success_rate"
+every = "0.4s"
+keep_firing = "1s"
+over = "5s"
+evidence = false
+
+[[rule]]
+id = "watchdog"
+keep_firing = "1s"
+
+[[rule]]
+id = "slow"
+every = "0.4s"
+for = "0.5s"
+keep_firing = "1s"
+over = "6s"
+evidence = false
+
+[[rule]]
+id = "backlog"
+every = "0.4s"
+for = "5s"
+keep_firing = "1s"
+above = 300
+evidence = false
+
+[[rule]]
+id = "forecast"
+every = "0.4s"
+for = "4s"
+keep_firing = "1s"
+queues = ["report"]
+"""
+CROWD = """
+[[rule]]
+id = "worker_dead"
+every = "0.4s"
+for = "0.5s"
+keep_firing = "1s"
+after = "2s"
+
+[[rule]]
+id = "lost"
+every = "0.4s"
+keep_firing = "1s"
+above = 2
+over = "6s"
+not_recovered = "5s"
+evidence = false
+
+[[rule]]
+id = "duplicates"
+every = "0.4s"
+keep_firing = "1s"
+over = "6s"
+evidence = false
+
+[[rule]]
+id = "zombies"
+every = "0.4s"
+keep_firing = "1s"
+after = "5s"
+evidence = false
+"""
+STORES = """
+[[rule]]
+id = "stores"
+every = "0.5s"
+for = "1s"
+keep_firing = "1.5s"
+slow_ms = 60000
+persistence = false
+clock_skew = "1h"
+disk_left = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def small_towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    """The embedded default with one scheduler and one worker."""
+
+    @contextmanager
+    def found() -> Iterator[Town]:
+        with Installation(tmp_path_factory.mktemp("small"), **SCALED) as home:
+            lab_worker(home, "push,send_then_fail,ask_partner,charge", 3)
+            with town(home, SMALL) as one:
+                yield one
+
+    with Shared(found) as towns:
+        yield towns
+
+
+@pytest.fixture
+def small(small_towns: Shared) -> Town:
+    return small_towns.sound()
+
+
+@pytest.fixture(scope="module")
+def crowds(tmp_path_factory: pytest.TempPathFactory, mariadb: MariaDB, valkey: Valkey) -> Iterator[Shared]:
+    """MariaDB and Valkey, with a scheduler."""
+
+    @contextmanager
+    def found() -> Iterator[Town]:
+        folder = tmp_path_factory.mktemp("crowd")
+        with on_servers(folder, mariadb.url, valkey.url, **SCALED) as home, town(home, CROWD) as one:
+            yield one
+
+    with Shared(found) as towns:
+        yield towns
+
+
+@pytest.fixture
+def crowd(crowds: Shared) -> Town:
+    return crowds.sound()
+
+
+def test_scheduler_and_missed_the_only_scheduler_is_killed_and_planned_times_pass(small: Town) -> None:
+    home = small.home
+    planned = home.enqueue("push", {"number": 0, "seconds": 0}, cron="* * * * * *", misfire="skip")
+    wait_until(lambda: len(home.runs(planned)) >= 2, 20)
+    small.scheduler.kill()
+    small.hears("firing", "scheduler", "scan").says(
+        "没有存活的调度器", "no scheduler is alive", "taskkit status"
+    )
+    firing = home.kit.center.alerts.newest
+    wait_until(lambda: "missed" in [alert.rule for alert in firing(["firing"])], 20)
+    assert small.heard("firing", "missed", "push") == [], "the scheduler's alert explains it"
+    small.scheduler = home.scheduler(scheduler_misfire_grace_s=1)
+    small.hears("firing", "missed", "push").says(
+        "错过了计划时间", "times were missed", f"taskkit tasks show {planned}"
+    )
+    home.kit.operations.cancel(planned, "test")
+    small.over(("scheduler", "scan"), ("missed", "push"))
+
+
+def test_given_up_tasks_that_use_up_their_retries(small: Town) -> None:
+    small.run("ask_partner", 3, max_retry=0)
+    small.hears("firing", "given_up", "ask_partner").says(
+        r"ask_partner 有 \d 个任务被放弃",
+        r"\d tasks? of ask_partner gave up",
+        r"taskkit tasks show \d+ --all",
+    )
+    small.over(("given_up", "ask_partner"))
+
+
+def test_success_rate_handlers_that_fail_for_one_cause(small: Town) -> None:
+    small.run("send_then_fail", 60)
+    small.hears("firing", "success_rate").says(
+        "一个原因造成大多数失败",
+        "one cause fails most",
+        "taskkit tasks list --status failed --code send_then_fail",
+    )
+    small.meanwhile(lambda: small.run("push", 30, seconds=0), lambda: small.heard("resolved", "success_rate"))
+    small.over(("success_rate", ""))
+
+
+def charge(town: Town, count: int, seconds: float) -> None:
+    town.run("charge", count, before_s=seconds, after_s=0, told=False)
+
+
+def test_slow_a_handler_takes_longer_than_it_used_to(small: Town) -> None:
+    charge(small, 60, 0.01)
+    small.pass_by(6)
+    charge(small, 60, 0.1)
+    small.hears("firing", "slow", "charge").says(
+        "charge 变慢", "charge is slow", "taskkit tasks list --status running --code charge"
+    )
+    small.meanwhile(lambda: charge(small, 30, 0.01), lambda: small.heard("resolved", "slow", "charge"))
+    small.over(("slow", "charge"))
+
+
+def test_backlog_tasks_in_a_queue_that_nobody_serves(small: Town) -> None:
+    small.enqueue("push", 320, queue="nowhere", seconds=0)
+    small.hears("firing", "backlog").says(
+        "队列 nowhere 无人服务", "nobody serves the queue nowhere", "taskkit status"
+    )
+    lab_worker(small.home, "nowhere", 2)
+    small.over(("backlog", ""))
+
+
+def test_forecast_more_arrives_than_a_slot_can_do_and_the_slots_that_it_asks_for_keep_the_promise(
+    small: Town,
+) -> None:
+    home = small.home
+    lab_worker(home, "report", 1)
+    small.enqueue("report", 240, seconds=2.0)
+    small.hears("firing", "forecast", "report").says(
+        r"承诺的等待时间将在 \d\d:\d\d 失守",
+        r"the promised wait will be broken at \d\d:\d\d",
+        "taskkit diagnose backlog",
+    )
+    alert = home.kit.center.alerts.newest(["firing"])[0]
+    command = shlex.split(alert.said["en"].actions[-1][1])
+    assert command[:3] == ["python", "-m", "taskkit.worker"]
+    home.begin("worker", "--app", LAB, *command[3:]).ready()
+    small.over(("forecast", "report"))
+
+
+def test_watchdog_it_is_killed_and_a_scheduler_says_so(small: Town) -> None:
+    small.dog.kill()
+    small.hears("firing", "watchdog").says(
+        "没有存活的 watchdog", "no watchdog is alive", "python -m taskkit.watchdog", figures=2
+    )
+    small.dog = watchdog(small.home)
+    small.over(("watchdog", ""))
+
+
+def test_worker_dead_lost_and_duplicates_a_worker_is_killed_after_its_effect(crowd: Town) -> None:
+    home = crowd.home
+    lab_worker(home, "push")
+    worker = lab_worker(home, "charge", 4)
+    name = worker.id
+    ids = crowd.enqueue("charge", 4, before_s=0, after_s=60.0, told=True)
+    wait_until(lambda: all(task.progress is not None for task in home.kit.center.read.tasks(ids)), 30)
+    worker.kill()
+    crowd.hears("firing", "worker_dead", name).says(
+        f"worker {name} 没有心跳", f"worker {name} is silent", "taskkit status"
+    )
+    lab_worker(home, "charge", 4)
+    crowd.hears("firing", "lost").says(
+        "运行随 worker 丢失", "runs were lost with their worker", "taskkit status"
+    )
+    crowd.hears("firing", "duplicates").says(
+        "worker 在写回结果前被杀",
+        "workers were killed before they wrote the end",
+        r"taskkit tasks show \d+ --all",
+    )
+    home.wait_all(ids)
+    crowd.over(("worker_dead", name), ("lost", ""), ("duplicates", ""))
+
+
+def test_zombies_a_worker_beats_while_its_handler_waits_for_a_lock(crowd: Town) -> None:
+    home = crowd.home
+    (home.folder / LOCK).touch()
+    name = lab_worker(home, "locked").id
+    crowd.run("locked", 3)
+    with locked(home):
+        ids = crowd.enqueue("locked", 3)
+        told = crowd.hears("firing", "zombies", name)
+        told.says("worker 卡住了", "workers are stuck", "taskkit status --json")
+        assert f"Runs: locked {ids[0]}" in told.english.lines
+        assert f"正在运行: locked {ids[0]}" in told.chinese.lines
+    home.wait_all(ids, Status.SUCCESS)
+    crowd.over(("zombies", name))
+
+
+@pytest.mark.faults
+def test_stores_redis_and_then_sql_are_away(tmp_path: Path) -> None:
+    with (
+        MariaDB() as database,
+        Valkey() as broker,
+        on_servers(tmp_path, database.url, broker.url, **SCALED) as home,
+        town(home, STORES) as found,
+    ):
+        broker.stop()
+        found.hears("firing", "stores", "redis").says(
+            "Redis 没有应答", "Redis does not answer", "taskkit doctor", figures=0
+        )
+        broker.start()
+        found.over(("stores", "redis"))
+        database.stop()
+        found.hears("firing", "stores", "sql").says(
+            "SQL 没有应答", "SQL does not answer", "taskkit doctor", figures=0
+        )
+        database.start()
+        found.over(("stores", "sql"), seconds=60)

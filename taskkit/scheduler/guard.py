@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Posting, Said
 from taskkit.center import TaskCenter
-from taskkit.clock import seconds
+from taskkit.clock import monotonic, seconds
 from taskkit.errors import SettingsError
 from taskkit.settings import Settings
 
@@ -21,6 +21,8 @@ log = logging.getLogger("taskkit.scheduler")
 LEASE, LEASE_S = "guard", 15.0
 RULE = "watchdog"
 LOOK_S = 5.0
+LONGEST_GAP_S = 8.0
+"""Between two looks that went well; after a longer one the heartbeats are given time again."""
 WORDS = {
     "en": (
         "no watchdog is alive",
@@ -43,14 +45,21 @@ class WatchdogGuard:
     def __init__(self, center: TaskCenter, settings: Settings, holder: str) -> None:
         self.center, self.settings, self.holder = center, settings, holder
         self._couriers: list[Any] | None = None
+        self._looked, self._since = 0.0, 0.0
 
     def tick(self) -> float:
         """Tell that the watchdogs are dead, and deliver what waits in their place; one scheduler does it."""
-        known = [row for row in self.center.watchdogs.all() if row["stopped_at"] is None]
         limit = self.settings.watchdog.dead_after_s
+        begun = monotonic()
+        if begun - self._looked > LONGEST_GAP_S:
+            self._since = begun
+        known = [row for row in self.center.watchdogs.all() if row["stopped_at"] is None]
+        self._looked = monotonic()
         if not known or min(row["heartbeat_age_s"] for row in known) <= limit:
             self._couriers = None
             return LOOK_S
+        if self._looked - self._since < limit:  # SQL was away: no watchdog could write its heartbeat either
+            return 1.0
         if not self.center.nodes.take_lease(LEASE, self.holder, LEASE_S):
             return LOOK_S
         if self._couriers is None:

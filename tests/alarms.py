@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 from tests.watched import leader, watch, watchdog
 
 LAB = "taskkit.lab.handlers:kit"
-SCALED = {
+SCALED: dict[str, Any] = {
     "worker_heartbeat_s": 0.4, "worker_grace_s": 1, "worker_kill_grace_s": 0.5, "worker_stuck_s": 2, "scheduler_heartbeat_s": 0.5,
     "scheduler_poll_s": 0.2, "scheduler_recover_every_s": 0.25, "scheduler_lost_after_s": 1, "scheduler_dead_after_s": 3,
     "watchdog_dead_after_s": 3, "log_level": "debug",

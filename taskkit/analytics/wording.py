@@ -5,12 +5,14 @@ from __future__ import annotations
 import string
 import tomllib
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from taskkit.analytics.diagnosis import Diagnosis, Figure
 from taskkit.errors import InputError
+from taskkit.zone import load_zone
 
 LANGUAGES = ("en", "zh")
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -66,6 +68,12 @@ def span(seconds: float, units: Mapping[str, str]) -> str:
     return units["d"].replace("{n}", digits(seconds / DAY))
 
 
+def instant(text: str, zone: str) -> str:
+    """``2026-01-01 08:00:00 +08:00``, from an instant of ISO 8601."""
+    told = datetime.fromisoformat(text).astimezone(load_zone(zone)).isoformat(" ", "seconds")
+    return f"{told[:19]} {told[19:]}"
+
+
 class Value(str):
     """A value in a sentence. ``{waiting:task waits|tasks wait}`` is it with the words that go with one, or with many."""
 
@@ -100,6 +108,9 @@ def fill(text: str, diagnosis: Diagnosis, language: str) -> str:
     values["none"] = none
     for figure in (*diagnosis.evidence, *diagnosis.forecast):
         values[figure.name] = Value(shown(figure, language))
+    since = diagnosis.details.get("slow_since")
+    if since:
+        values["slow_since"] = Value(instant(str(since), diagnosis.zone))
     for name in ("binding", "next_bound"):
         if diagnosis.details.get(name):
             values[name] = Value(word("bounds", str(diagnosis.details[name]), language))

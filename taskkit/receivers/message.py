@@ -60,8 +60,12 @@ def tone_of(item: Item) -> str:
 
 
 def title_row(item: Item, language: str) -> Row:
-    """Severity, rule, object and id."""
-    return Row.of(Piece(subject_of(item, language), tone_of(item)), f" #{item.alert_id}", form="title")
+    """Severity, rule, object and id; what is told while SQL is away has none yet."""
+    return Row.of(
+        Piece(subject_of(item, language), tone_of(item)),
+        f" #{item.alert_id}" if item.alert_id else "",
+        form="title",
+    )
 
 
 def times_row(item: Item, language: str, zone: tzinfo) -> Row:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Posting, Said
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic, seconds
-from taskkit.errors import SettingsError
+from taskkit.errors import SettingsError, StoreError
 from taskkit.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,20 +21,19 @@ log = logging.getLogger("taskkit.scheduler")
 LEASE, LEASE_S = "guard", 15.0
 RULE = "watchdog"
 LOOK_S = 5.0
-LONGEST_GAP_S = 8.0
-"""Between two looks that went well; after a longer one the heartbeats are given time again."""
+BEATS = 2
 WORDS = {
     "en": (
         "no watchdog is alive",
         "Nobody looks after this installation: what goes wrong from now on is told by nobody. A scheduler tells this.",
-        ("last heartbeat", "watchdogs that fell silent"),
+        ("Last heartbeat", "Watchdogs that fell silent"),
         "Start one",
     ),
     "zh": (
-        "没有存活的 watchdog",
-        "此刻无人值守：之后出现的问题不会再有告警。本消息由 scheduler 代发。",
-        ("最后心跳", "失联的 watchdog"),
-        "启动一个 watchdog",
+        "没有存活的看门狗",
+        "此刻无人值守：之后出现的问题不会再有告警。本消息由调度器代发。",
+        ("上次心跳", "失联的看门狗"),
+        "启动一个看门狗",
     ),
 }
 
@@ -45,21 +44,24 @@ class WatchdogGuard:
     def __init__(self, center: TaskCenter, settings: Settings, holder: str) -> None:
         self.center, self.settings, self.holder = center, settings, holder
         self._couriers: list[Any] | None = None
-        self._looked, self._since = 0.0, 0.0
+        self._silent_since: float | None = None
 
     def tick(self) -> float:
         """Tell that the watchdogs are dead, and deliver what waits in their place; one scheduler does it."""
-        limit = self.settings.watchdog.dead_after_s
-        begun = monotonic()
-        if begun - self._looked > LONGEST_GAP_S:
-            self._since = begun
+        try:
+            return self._look()
+        except StoreError:
+            self._silent_since = None  # while SQL is away nobody can beat
+            raise
+
+    def _look(self) -> float:
         known = [row for row in self.center.watchdogs.all() if row["stopped_at"] is None]
-        self._looked = monotonic()
+        limit = self.settings.watchdog.dead_after_s
         if not known or min(row["heartbeat_age_s"] for row in known) <= limit:
-            self._couriers = None
+            self._couriers = self._silent_since = None
             return LOOK_S
-        if self._looked - self._since < limit:  # SQL was away: no watchdog could write its heartbeat either
-            return 1.0
+        if (wait := self._wait()) > 0:
+            return min(wait, LOOK_S)
         if not self.center.nodes.take_lease(LEASE, self.holder, LEASE_S):
             return LOOK_S
         if self._couriers is None:
@@ -68,6 +70,12 @@ class WatchdogGuard:
             while courier.tick() <= 0:
                 continue
         return min(1.0, LOOK_S)
+
+    def _wait(self) -> float:
+        """How long the silence has to last until it is believed: SQL may have been away, and they only now can beat again."""
+        if self._silent_since is None:
+            self._silent_since = monotonic()
+        return self._silent_since + BEATS * self.settings.watchdog.heartbeat_s - monotonic()
 
     def _begin(self, known: Sequence[dict[str, Any]]) -> None:
         from taskkit.notices import couriers
@@ -134,7 +142,9 @@ def item_of(alert: Alert, now: datetime) -> Item:
 
 
 def _said(language: str, known: Sequence[dict[str, Any]], age: float) -> Said:
+    from taskkit.receivers.words import lasting
+
     title, text, names, step = WORDS[language]
     silent = ", ".join(str(row["watchdog_id"]) for row in known[:3])
-    figures = ((names[0], f"{age:.0f} s"), (names[1], silent))
+    figures = ((names[0], lasting(age, language)), (names[1], silent))
     return Said(title=title, text=text, figures=figures, actions=((step, "python -m taskkit.watchdog"),))

@@ -22,6 +22,7 @@ from taskkit.zone import load_zone
 FIGURES = 3
 LONGEST = 300
 """Bytes of a text that came from tasks, errors or stores."""
+COLON = {"en": ": ", "zh": "："}
 QUIET = frozenset({"no_data", "healthy", "busy", "too_few_runs", "no_normal", "no_times", "enough", "plenty"})
 """Verdicts that find nothing wrong: where the rule does, by a stricter limit of its own, the texts of the watchdog speak."""
 
@@ -81,7 +82,7 @@ def _diagnosed(diagnosis: Diagnosis, more: Sequence[Figure], tail: Figure | None
     known = _known(ordered)
     text = analytics.sentences(diagnosis, "text", language)
     if tail is not None:
-        text += f"\n{_word('figures', tail.name, language)}: {cut(str(tail.value), LONGEST)}"
+        text += f"\n{_word('figures', tail.name, language)}{COLON[language]}{cut(str(tail.value), LONGEST)}"
     return Said(
         title=analytics.sentences(diagnosis, "title", language),
         text=text,

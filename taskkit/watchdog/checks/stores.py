@@ -16,6 +16,7 @@ from taskkit.watchdog.wording import Remark, said
 
 SQL, REDIS, CLOCK, DISK = "sql", "redis", "clock", "disk"
 DOCTOR = Action("doctor", "taskkit doctor")
+SEE_STORES = Action("see_stores", "taskkit doctor")
 NEAR = 0.75
 """From this part of a limit on it is between the marks."""
 FULL = 0.9
@@ -56,7 +57,7 @@ def sql_away(error: Exception) -> list[Reading]:
 
 
 def _away(store: str, problem: str) -> Iterator[Reading]:
-    remark = Remark("stores", f"{store}_away", actions=(DOCTOR,), words={"problem": problem})
+    remark = Remark("stores", f"{store}_away", actions=(SEE_STORES,), words={"problem": problem})
     yield Reading(store, ReadLevel.BREACH, "away", severity="critical", said=said(remark))
     for name in BLIND[store]:
         yield Reading(name, ReadLevel.NO_DATA)

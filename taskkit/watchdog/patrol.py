@@ -8,7 +8,6 @@ from datetime import datetime
 
 from taskkit.alerts import Alert, Reading
 from taskkit.center import TaskCenter
-from taskkit.center.alert_checks import NodeSign
 from taskkit.clock import monotonic, utc_now
 from taskkit.errors import StoreError
 from taskkit.receivers.ping import ping
@@ -18,7 +17,7 @@ from taskkit.watchdog.checks import run_check
 from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
-from taskkit.watchdog.place import CheckPlace, Memory
+from taskkit.watchdog.place import CheckPlace, Memory, signs
 from taskkit.watchdog.policy import Policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule
@@ -114,23 +113,9 @@ class Patrol:
 
     def _readings(self, rule: Rule) -> list[Reading]:
         place = CheckPlace(
-            self.looks, self.settings, self.looks.now(), self._memory, self._watchdogs, self.id
+            self.looks, self.settings, self.looks.now(), self._memory, lambda: signs(self.looks), self.id
         )
         return run_check(rule, place)
-
-    def _watchdogs(self) -> list[NodeSign]:
-        return [
-            NodeSign(
-                row["watchdog_id"],
-                row["host"],
-                row["pid"],
-                row["started_at"],
-                row["heartbeat_at"],
-                row["heartbeat_age_s"],
-                row["stopped_at"],
-            )
-            for row in self.looks.watchdogs.all()
-        ]
 
     def _trouble(self, rule: Rule) -> Troubles:
         return self._troubles.setdefault(rule.id, Troubles(f"writing what became of rule {rule.id}"))

@@ -12,10 +12,11 @@ import click
 from taskkit.cli.conduct import BAD_INPUT, Failed, say
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import json_option
-from taskkit.errors import InputError
+from taskkit.errors import InputError, NotFound
 
 if TYPE_CHECKING:
     from taskkit.alerts import Alert, Notice
+    from taskkit.center import TaskCenter
     from taskkit.receivers.protocol import Receiver
     from taskkit.watchdog.checking import Looked
     from taskkit.watchdog.policy import Policy
@@ -46,7 +47,7 @@ def command(front: Front, rule: str | None, dry_run: bool, strict: bool, as_json
     """Say whether rules.toml and receivers.toml are right, and what fires now. Nothing is written, nobody is told.
 
     Every problem is named with its line; the exit code is 2 then. Otherwise each check runs once, as a watchdog would
-    run it, and the table says what would come of it.
+    run it, and the table says what would come of it. Before the first `taskkit up` there is nothing to look at yet.
 
     \b
       taskkit watchdog check
@@ -61,7 +62,7 @@ def command(front: Front, rule: str | None, dry_run: bool, strict: bool, as_json
     policy = load_policy(front.settings)
     chosen = _chosen(policy, rule)
     need_parts()
-    found = look(front.settings, front.center, chosen)
+    found = look(front.settings, _center(front, policy), chosen)
     messages = list(_messages(front, policy, found)) if dry_run else []
     if as_json:
         shape = {"checks": [_shape(one) for one in found]}
@@ -70,6 +71,21 @@ def command(front: Front, rule: str | None, dry_run: bool, strict: bool, as_json
         _show(front, policy, found, messages if dry_run else None)
     if strict and any(one.outcome.error or one.wrong for one in found):
         raise Failed
+
+
+def _center(front: Front, policy: Policy) -> TaskCenter:
+    """The task center; where nothing is installed yet the files are right all the same, and that is said."""
+    try:
+        return front.center
+    except NotFound:
+        say(_right(policy))
+        raise
+
+
+def _right(policy: Policy) -> str:
+    names = [one.name for one in policy.receivers]
+    told = f"alerts go to {', '.join(names)}" if names else "no receiver: alerts stand in the log and in SQL"
+    return f"rules and receivers are right: {len(policy.enabled)} rules, {told}"
 
 
 def _chosen(policy: Policy, rule: str | None) -> Sequence[Rule]:
@@ -204,13 +220,7 @@ def _show(
     rows = [row for one in found for row in _rows(one, language)]
     columns = ("rule", "object", "now", "what", ">took")
     show(table(columns, rows, keep=("rule", "now"), excerpts=("object", "what")))
-    names = ", ".join(one.name for one in policy.receivers)
-    told = (
-        f"{len(policy.receivers)} receivers ({names})"
-        if names
-        else "no receiver: alerts stand in the log and in SQL"
-    )
-    show("", f"rules and receivers are right: {len(policy.enabled)} rules, {told}")
+    show("", _right(policy))
     if messages is not None:
         _show_messages(front, messages)
 

@@ -51,7 +51,9 @@ def notebook_of(name: str) -> Path:
         path = folder("notebooks") / f"{stem}.ipynb"
         if path.is_file():
             return path
-    raise _unknown("runbook", name, (*rules(), *reports()))
+    if word in pages():
+        raise NotFound(f"{word} has a page and no notebook: `taskkit runbook show {word}`")
+    raise _unknown("notebook", name, (*rules(), *reports()))
 
 
 def page_of(rule: str, language: str = "en") -> str:

@@ -20,8 +20,8 @@ BACK_OFF = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 """Seconds before a notice that did not arrive is tried again; the last one repeats."""
 MISCONFIGURED_S = 3600.0
 """How long a receiver that is configured wrongly is left alone before the next notice tries it again."""
-ESCALATE_S = 300.0
-"""A pause from this length on makes critical alerts go by another receiver as well."""
+ESCALATE_S = 150.0
+"""Where so much of a pause is left, critical alerts go by another receiver as well."""
 FAILS_TOLD = 3
 MONTH_TOLD = 0.8
 CALLS = 3
@@ -102,7 +102,7 @@ class Courier:
         """What is critical, or stands behind a receiver that is configured wrongly, goes by another one too."""
         if standing.misconfigured:
             left = [one.notice for one in waiting if one.notice.items]
-        elif standing.pause_s >= ESCALATE_S / 2:
+        elif standing.pause_s >= ESCALATE_S:
             left = [one.notice for one in waiting if one.notice.items and one.notice.severity == "critical"]
         else:
             return

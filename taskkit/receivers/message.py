@@ -125,7 +125,7 @@ def _foot(item: Item, said: Said, language: str, *, links: bool) -> list[Row]:
 
 
 def _ways(item: Item, language: str, *, links: bool) -> list[Piece | str]:
-    """Links to the console or notebook and to the runbook; a path where there is no link."""
+    """Links to the console or notebook and to the runbook; where there is no link, the path or the command that shows it."""
     named = "notebook" if item.event is Event.EVIDENCE else "link"
     found = [
         _way(word(named, language), item.link or (item.file if named == "notebook" else ""), links=links)
@@ -157,6 +157,8 @@ def shortened(text: str, most: int) -> str:
 
 
 def _page(runbook: str, language: str) -> str:
-    """The page of the language, where it is one of those that come with the package."""
-    shipped = language != "en" and runbook.startswith("runbooks/")
-    return f"{runbook.removesuffix('.md')}.{language}.md" if shipped else runbook
+    """The command that shows a page that comes with the package: nobody knows where that lies."""
+    if not runbook.startswith("runbooks/"):
+        return runbook
+    name = runbook.removeprefix("runbooks/").removesuffix(".md")
+    return f"taskkit runbook show {name}" + ("" if language == "en" else f" --lang {language}")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from taskkit.alerts import Alert, AlertState, Reading, ReadLevel
 from taskkit.center import TaskCenter
-from taskkit.center.alert_checks import NodeSign
 from taskkit.errors import SettingsError
 from taskkit.hints import suggest
 from taskkit.receivers import config
@@ -106,18 +105,10 @@ class Looked:
         return [turn for turn in self.turns if turn.after is not None and turn.after.object in breached]
 
 
-def signs(center: TaskCenter) -> list[NodeSign]:
-    """The watchdogs' last signs of life."""
-    names = ("host", "pid", "started_at", "heartbeat_at", "heartbeat_age_s", "stopped_at")
-    return [
-        NodeSign(row["watchdog_id"], **{name: row[name] for name in names}) for row in center.watchdogs.all()
-    ]
-
-
 def look(settings: Settings, center: TaskCenter, rules: Sequence[Rule]) -> list[Looked]:
     """Run the checks of these rules once, each within its limit; nothing is written."""
     from taskkit.watchdog.checks import run_check
-    from taskkit.watchdog.place import CheckPlace
+    from taskkit.watchdog.place import CheckPlace, signs
 
     def read(rule: Rule) -> list[Reading]:
         return run_check(rule, CheckPlace(center, settings, center.now(), watchdogs=lambda: signs(center)))

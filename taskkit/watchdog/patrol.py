@@ -18,7 +18,7 @@ from taskkit.watchdog.checks import run_check
 from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.looking import Looker
-from taskkit.watchdog.place import CheckPlace, Memory
+from taskkit.watchdog.place import CheckPlace, Memory, signs
 from taskkit.watchdog.policy import Policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.signals import Rule

@@ -42,6 +42,14 @@ class Memory:
             self._found[asked] = (now, found)
 
 
+def signs(center: TaskCenter) -> list[NodeSign]:
+    """The watchdogs' last signs of life."""
+    names = ("host", "pid", "started_at", "heartbeat_at", "heartbeat_age_s", "stopped_at")
+    return [
+        NodeSign(row["watchdog_id"], **{name: row[name] for name in names}) for row in center.watchdogs.all()
+    ]
+
+
 def nobody() -> Sequence[NodeSign]:
     """No watchdog is known."""
     return ()
@@ -56,7 +64,7 @@ class CheckPlace:
     now: datetime
     memory: Memory = field(default_factory=Memory)
     watchdogs: Callable[[], Sequence[NodeSign]] = nobody
-    """The rows of all watchdogs."""
+    """Reads the rows of all watchdogs, anew at each call."""
     own_watchdog: str = ""
     _sources: dict[float, Source] = field(default_factory=dict)
     _depths: list[QueueDepth] | None = None

@@ -188,9 +188,9 @@ class WatchdogProcess:
         except StoreError as error:
             log.warning("alerts of rules that are gone stay open: %s", error)
         log.info(
-            "rules and receivers were read anew: %s rules, %s receivers",
+            "rules and receivers were read anew: %s rules, receivers: %s",
             len(self.policy.enabled),
-            len(self.policy.receivers),
+            ", ".join(one.name for one in self.policy.receivers) or "none",
         )
 
     def _leave(self) -> None:

@@ -88,6 +88,14 @@ def test_two_receivers_of_one_name_and_a_secret_that_is_not_there_are_said(robot
     )
 
 
+def test_files_are_found_right_before_anything_is_installed(robot: WeComRobot) -> None:
+    lay(receivers=OPS)
+    answer = cli("watchdog", "check")
+    assert answer.code == 1
+    assert "rules and receivers are right: 13 rules, alerts go to ops" in answer.err
+    assert "nothing is installed in" in answer.err
+
+
 def test_what_fires_now_is_shown_and_nothing_is_written_or_sent(
     center: TaskCenter, robot: WeComRobot
 ) -> None:
@@ -99,7 +107,7 @@ def test_what_fires_now_is_shown_and_nothing_is_written_or_sent(
     assert found["success_rate"]["no_data"]
     assert found["given_up"]["wrong"] == []
     shown = done("watchdog", "check").out
-    assert "rules and receivers are right: 13 rules, 1 receivers (ops)" in shown
+    assert "rules and receivers are right: 13 rules, alerts go to ops" in shown
     assert cli("watchdog", "check", "--strict").code == 1
     assert cli("watchdog", "check", "given_up", "--strict").code == 0
     for table in ("task_alert", "task_notice", "task_rule", "task_robot"):

@@ -309,6 +309,18 @@ def test_another_watchdog_that_fell_silent_is_told_until_it_is_replaced(town: To
     assert town.breaches(asked) == {}
 
 
+def test_watchdogs_that_beat_are_not_silent_though_each_look_finds_another_age(town: Town) -> None:
+    asked, ages = rule("watchdog"), iter(range(1, 50))
+
+    def beating() -> list[NodeSign]:
+        return [
+            NodeSign(name, "host", 1, BEGIN, BEGIN, float(next(ages))) for name in ("host:1:me", "host:2:it")
+        ]
+
+    assert town.breaches(asked, watchdogs=beating, own_watchdog="host:1:me") == {}
+    assert town.breaches(asked, watchdogs=beating) == {}
+
+
 # stores: on the real clock
 
 

@@ -189,6 +189,16 @@ def test_a_resolved_alert_says_from_when_to_when_in_chinese() -> None:
     assert "0001" not in content
 
 
+def test_a_runbook_that_comes_with_the_package_is_a_command_and_any_other_stays_as_it_is() -> None:
+    ops = receiver("wecom", url=WECOM)
+    for language, runbook, shown in (
+        ("en", "runbooks/backlog.md", "Runbook `taskkit runbook show backlog`"),
+        ("zh", "runbooks/backlog.md", "处理手册 `taskkit runbook show backlog --lang zh`"),
+        ("en", "ops/mail.md", "Runbook `ops/mail.md`"),
+    ):
+        assert shown in text(bodies(ops, notice(item(runbook=runbook, link="")), language=language)[0])
+
+
 def test_a_repeated_alert_and_its_notebook_say_so() -> None:
     again = text(bodies(channels()[0], notice(item(event=Event.REPEAT)), language="en")[0])
     assert "Still firing · Critical · backlog · mail" in again

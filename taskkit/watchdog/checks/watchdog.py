@@ -12,9 +12,10 @@ from taskkit.watchdog.wording import Remark, said
 
 def check(rule: WatchdogRule, place: CheckPlace) -> list[Reading]:
     """A reading of each silent one."""
-    signs = [one for one in place.watchdogs() if one.id != place.own_watchdog]
-    alive = [one for one in place.watchdogs() if one.beats(rule.after)]
-    silent = [one for one in signs if one.stopped_at is None and one not in alive]
+    signs = place.watchdogs()
+    alive = [one for one in signs if one.beats(rule.after)]
+    others = [one for one in signs if one.id != place.own_watchdog and one.stopped_at is None]
+    silent = [one for one in others if not one.beats(rule.after)]
     return [_silent(one, len(alive)) for one in silent if not _replaced(one, alive)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +18,7 @@ from taskkit.center.statements import alerts as sql
 from taskkit.center.statements.people import RECORD
 from taskkit.clock import iso
 from taskkit.errors import NotFound
-from taskkit.texts import cut, encodable
+from taskkit.texts import encodable
 
 INSTANTS = ("since", "breach_at", "under_at", "firing_at", "told_at", "resolved_at", "acked_at")
 OBJECT_LETTERS = 190
@@ -176,7 +177,7 @@ class AlertBook:
 
     def _values(self, alert: Alert) -> dict[str, Any]:
         bind = self.database.dialect.bind
-        name = cut(alert.object, OBJECT_LETTERS)
+        name = object_name(alert.object)
         closed = alert.state is AlertState.RESOLVED
         return {
             "rule": alert.rule,
@@ -215,6 +216,15 @@ class AlertBook:
             }
             for row in rows
         ]
+
+
+def object_name(name: str) -> str:
+    """An object as its column holds it: what is longer than any name may be ends with a digest, so that two stay two."""
+    text = encodable(name)
+    if len(text) <= OBJECT_LETTERS:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"{text[: OBJECT_LETTERS - 13]}…{digest}"
 
 
 def _of(posting: Posting, alert_id: int) -> Posting:

@@ -13,6 +13,9 @@ from taskkit.alerts import Event, Item, Notice, Posting
 from taskkit.center.database import Database
 from taskkit.center.statements import outbox as sql
 
+MOST_TOGETHER = 100
+"""Alerts that gather in one notice: their ids alone fit into the smallest message there is."""
+
 
 class PostDesk:
     """New rows of ``task_notice``, within the transactions of others."""
@@ -23,14 +26,15 @@ class PostDesk:
     def put(self, connection: Connection, posting: Posting) -> None:
         """Put one item into the outbox, within a transaction: into a notice that still gathers, or into a new one.
 
-        What is over before anybody was told is not told; what waits longer for another reason tells how it ended.
+        What is over before anybody was told is not told; what waits longer for another reason tells how it ended. A
+        notebook goes by itself, so that it takes nobody's place.
         """
-        if posting.item.event is not Event.FIRING and self._amended(connection, posting):
+        alone = posting.item.event in (Event.FIRING, Event.EVIDENCE)
+        if not alone and self._amended(connection, posting):
             return
         values = {"receiver": posting.receiver, "group_key": posting.group}
         gathering = self._run(connection, sql.GATHERING, values).first() if posting.wait_s else None
-        if gathering is not None:
-            notice = notice_of(gathering.body)
+        if gathering is not None and len((notice := notice_of(gathering.body)).items) < MOST_TOGETHER:
             self._change(connection, int(gathering.id), (*notice.items, posting.item), notice)
             self._note(connection, int(gathering.id), posting.item)
             return
@@ -54,17 +58,27 @@ class PostDesk:
         """Whether an untold notice about this alert took the news in; then there is nothing more to tell."""
         item = posting.item
         values = {"alert_id": item.alert_id, "receiver": posting.receiver}
-        untold = self._run(connection, sql.UNTOLD, values).all()
-        for row in untold:
+        amended = dropped = False
+        for row in self._run(connection, sql.UNTOLD, values).all():
             notice = notice_of(row.body)
             others = tuple(one for one in notice.items if one.alert_id != item.alert_id)
-            if item.event is Event.RESOLVED and row.gathers:
+            states = [one.event for one in notice.items if one.alert_id == item.alert_id]
+            states = [event for event in states if event is not Event.EVIDENCE]
+            if not states and not dropped:
+                continue
+            dropped = dropped or (
+                not amended and item.event is Event.RESOLVED and row.gathers and states[-1] is Event.FIRING
+            )
+            if amended or dropped:
                 self._take_out(connection, int(row.id), others, notice, item.alert_id)
-            else:
-                self._change(connection, int(row.id), (*others, item), notice)
-                values = {"notice_id": row.id, "alert_id": item.alert_id, "event": item.event.value}
-                self._run(connection, sql.NOTICE_OF_SET, values)
-        return bool(untold)
+                continue
+            amended = True
+            first = item.event is Event.REPEAT and states[-1] is Event.FIRING
+            news = replace(item, event=Event.FIRING) if first else item
+            self._change(connection, int(row.id), (*others, news), notice)
+            values = {"notice_id": row.id, "alert_id": item.alert_id, "event": news.event.value}
+            self._run(connection, sql.NOTICE_OF_SET, values)
+        return amended or dropped
 
     def _take_out(
         self, connection: Connection, notice_id: int, others: tuple[Item, ...], notice: Notice, alert_id: int

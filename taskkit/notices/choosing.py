@@ -28,7 +28,7 @@ class Choice:
 
 def choose(waiting: Sequence[WaitingNotice], standing: RobotStanding, robot: Robot) -> Choice:
     """The oldest notice alone while the budget is easy; all that are due as one digest when it is not, or after a pause."""
-    due = [one for one in waiting if one.due]
+    due = _in_turn(waiting)
     if standing.pause_s > 0:
         return Choice(wait_s=min(standing.pause_s, 60.0))
     if not due:
@@ -43,6 +43,19 @@ def choose(waiting: Sequence[WaitingNotice], standing: RobotStanding, robot: Rob
         return _one(same)
     age = robot.span_s if standing.newest_s is None else standing.newest_s
     return Choice(wait_s=_spacing(robot) - age) if age < _spacing(robot) else _digest(same)
+
+
+def _in_turn(waiting: Sequence[WaitingNotice]) -> list[WaitingNotice]:
+    """Those that are due, without what would overtake an older one about the same alert that is tried again later."""
+    held: set[tuple[str, int]] = set()
+    due = []
+    for one in waiting:
+        about = {(one.notice.receiver, item.alert_id) for item in one.notice.items}
+        if one.due and not about & held:
+            due.append(one)
+        else:
+            held |= about
+    return due
 
 
 def _spacing(robot: Robot) -> float:

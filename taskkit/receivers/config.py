@@ -15,7 +15,7 @@ from taskkit.clock import parse_span
 from taskkit.errors import InputError, SettingsError
 from taskkit.hints import suggest
 from taskkit.receivers import keys
-from taskkit.receivers.addresses import Address, Hidden, redacted
+from taskkit.receivers.addresses import Address, Hidden, masked, redacted
 from taskkit.receivers.building import BUILDERS
 from taskkit.receivers.keys import KINDS, NEEDED, PEOPLE, SECRETS, KeyRule
 from taskkit.receivers.mentions import Mentions
@@ -27,6 +27,8 @@ TOKENS = {"wecom": "key", "dingtalk": "access_token"}
 """The parameter of a robot's URL that is its secret."""
 SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S = 0.5, 30.0
 RESERVED = "TASKKIT_"
+LONGEST_SHOWN, SHORTEST_UNUSUAL = 48, 20
+"""Letters of the name of a variable that are shown, and of one that has no _ in it."""
 
 
 def load(path: Path, env: Mapping[str, str]) -> dict[str, Receiver]:
@@ -69,7 +71,7 @@ class _ReceiversText:
     def parsed(self) -> dict[str, Any]:
         try:
             return tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as problem:
+        except (ValueError, RecursionError) as problem:  # of a number, or of brackets, beyond all measure too
             where = re.search(r"\(at [^)]*\)", str(problem))  # the rest may quote a secret
             raise SettingsError(
                 f"{self.place}: is not TOML {where.group() if where else ''}".rstrip()
@@ -199,11 +201,11 @@ class _Table:
     def _secret(self, key: str, variable: str) -> Hidden:
         if variable.startswith(RESERVED):
             self.refuse(key, f"{key}: variables that begin with {RESERVED} are settings; choose another name")
-        value = self.env.get(variable, "").strip()
+        value, shown = self.env.get(variable, "").strip(), _variable(variable)
         if not value:
-            self.refuse(key, f"{key} = {variable!r}: there is no such environment variable, or it is empty")
+            self.refuse(key, f"{key} = {shown!r}: there is no such environment variable, or it is empty")
         if any(letter < " " for letter in value):
-            self.refuse(key, f"{key} = {variable!r}: there is a control character in what it holds")
+            self.refuse(key, f"{key} = {shown!r}: there is a control character in what it holds")
         return Hidden(value)
 
     def _address(self, url: str, kind: str, secrets: tuple[Hidden, ...]) -> Address:
@@ -222,6 +224,12 @@ class _Table:
                 "url_env", f"what {variable} holds is no address of a {kind} robot: {token}= is missing in it"
             )
         return Address.of(url, *secrets, token=token)
+
+
+def _variable(name: str) -> str:
+    """The name of a variable; of what looks like the secret itself, put where its name belongs, the beginning."""
+    usual = len(name) < SHORTEST_UNUSUAL or "_" in name
+    return name if usual and len(name) <= LONGEST_SHOWN and redacted(name) == name else masked(name)
 
 
 def _example(key: str) -> str:

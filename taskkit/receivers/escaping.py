@@ -28,7 +28,7 @@ def inert(text: str) -> str:
 
 def inert_line(text: str) -> str:
     """:func:`inert` for the beginning of a line: no heading, list, rule or table begins here."""
-    made = inert(text)
+    made = inert(text).lstrip()
     return _LINE_STARTS[made[0]] + made[1:] if made[:1] in _LINE_STARTS else made
 
 

@@ -24,9 +24,10 @@ class Markup:
     def row(self, row: Row) -> str:
         """One row as the channel takes it."""
         starts = {"title": self.title, "quote": self.quote}
-        texts = []
-        for number, piece in enumerate(row.pieces):
-            escape = inert_code if piece.look == "code" else inert if number or row.form else inert_line
+        texts: list[str] = []
+        for piece in row.pieces:
+            begun = row.form or any(texts)
+            escape = inert_code if piece.look == "code" else inert if begun else inert_line
             texts.append(self.piece(piece, escape(piece.text)))
         return starts.get(row.form, "") + "".join(texts)
 

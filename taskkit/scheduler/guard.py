@@ -55,7 +55,7 @@ class WatchdogGuard:
             raise
 
     def _look(self) -> float:
-        known = [row for row in self.center.watchdogs.all() if row["stopped_at"] is None]
+        known = silent_ones(self.center.watchdogs.all())
         limit = self.settings.watchdog.dead_after_s
         if not known or min(row["heartbeat_age_s"] for row in known) <= limit:
             self._couriers = self._silent_since = None
@@ -90,6 +90,13 @@ class WatchdogGuard:
         options = {"language": self.settings.watchdog.language, "zone": self.settings.timezone}
         self._couriers = couriers(self.center.outbox, receivers, self.holder, **options)
 
+    def _silence(self) -> int | None:
+        """The silence that covers it, if there is one."""
+        found = self.center.alerts.silences()
+        return next(
+            (one.id for one in found if one.rule in (None, RULE) and one.object in (None, "*", "")), None
+        )
+
     def _tell(self, known: Sequence[dict[str, Any]], receivers: Sequence[Receiver]) -> None:
         now = self.center.now()
         age = min(row["heartbeat_age_s"] for row in known)
@@ -97,12 +104,24 @@ class WatchdogGuard:
         before = next((one for one in self.center.alerts.open() if one.rule == RULE and not one.object), None)
         if before is not None and before.state is AlertState.FIRING:
             return
-        after = alert_of(known, now, age)
+        after = replace(alert_of(known, now, age), silence_id=self._silence())
+        if after.silence_id is not None:
+            after, receivers = replace(after, told_at=None), ()
         item = item_of(after if before is None else replace(after, id=before.id), now)
         postings = tuple(Posting(one.name, item, RULE) for one in receivers if one.options.takes(item))
         self.center.alerts.record(
             [AlertChange(before, after if before is None else replace(after, id=before.id), postings)]
         )
+
+
+def silent_ones(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Watchdogs that have not signed off, but for those in whose place another one was started later."""
+    starts = [row["started_at"] for row in rows]
+    return [
+        row
+        for row in rows
+        if row["stopped_at"] is None and not any(start > row["heartbeat_at"] for start in starts)
+    ]
 
 
 def alert_of(known: Sequence[dict[str, Any]], now: datetime, age: float) -> Alert:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from taskkit.alerts import Alert, AlertChange, AlertState, Event, Reading
 from taskkit.center import TaskCenter
+from taskkit.center.alerts import object_name
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.rounds import (
     CheckState,
@@ -57,7 +58,9 @@ class Engine:
         firing = [alert for alert in live if alert.state is AlertState.FIRING]
         check = self._fares(rule, outcome, now)
         about = about_check(rule, check, now, check_said(rule, check, now))
-        readings = outcome.readings if outcome.error is None else None
+        readings = None
+        if outcome.error is None:
+            readings = [replace(one, object=object_name(one.object)) for one in outcome.readings]
         found = turns(rule, live, readings, now, about=about, firing=firing, silences=silences)
         return self._write(rule, [turn for turn in found if turn.changed], now)
 

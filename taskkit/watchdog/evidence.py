@@ -16,7 +16,7 @@ from pathlib import Path
 from taskkit.alerts import Alert, Event
 from taskkit.analytics.names import RULES
 from taskkit.center import TaskCenter
-from taskkit.errors import StoreError
+from taskkit.errors import TaskkitError
 from taskkit.settings import Settings
 from taskkit.settings.home import make_home
 from taskkit.watchdog.post import Post
@@ -103,7 +103,7 @@ class Evidence:
                 if path is not None:
                     postings = post.postings(alert, Event.EVIDENCE, rule, self.center.now(), file=str(path))
                     self.center.outbox.post(postings)
-            except (OSError, StoreError) as error:
+            except (OSError, TaskkitError) as error:
                 log.warning("the notebook of alert %s is not sent: %s", alert.id, error)
 
     def _end(self) -> None:

@@ -13,7 +13,6 @@ from taskkit.errors import StoreError
 from taskkit.receivers.ping import ping
 from taskkit.service import Troubles
 from taskkit.settings import Settings
-from taskkit.watchdog.checking import signs
 from taskkit.watchdog.checks import run_check
 from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.evidence import Evidence

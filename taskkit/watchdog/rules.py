@@ -124,8 +124,8 @@ class RuleFile:
     def _parsed(self, text: str) -> dict[str, Any]:
         try:
             return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as problem:
-            raise SettingsError(f"{self.origin}: is not TOML: {problem}") from None
+        except (ValueError, RecursionError) as problem:  # of a number, or of brackets, beyond all measure too
+            raise SettingsError(f"{self.origin}: is not TOML: {str(problem)[:200]}") from None
 
     def _read(self, parsed: Mapping[str, Any]) -> None:
         for key in parsed:
@@ -143,14 +143,18 @@ class RuleFile:
         for number, rule in enumerate(rules):
             self._draft(rule, number)
 
-    def _draft(self, rule: Mapping[str, Any], number: int) -> None:
-        name, where = rule.get("id"), self.where("rule", number)
+    def _draft(self, rule: object, number: int) -> None:
+        where = self.where("rule", number)
+        if not isinstance(rule, dict):
+            self.problems.append(f"{where}: a rule is a table; write [[rule]], with two brackets")
+            return
+        name = rule.get("id")
         if not isinstance(name, str) or not ID.fullmatch(name):
             told = "has no id" if name is None else f"id = {name!r} is none"
             self.problems.append(f"{where}: a rule {told}; write small letters, digits and _")
             return
         signal = rule.get("signal", name)
-        if signal not in SIGNALS:
+        if not isinstance(signal, str) or signal not in SIGNALS:
             told = f"there is no signal {signal!r}{suggest(str(signal), SIGNALS)}; there are {', '.join(SIGNALS)}"
             self.problems.append(f"{self.where('rule', number, 'signal')}: rule {name}: {told}")
             return

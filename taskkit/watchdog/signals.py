@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 from taskkit.clock import parse_span
 
 LONGEST_S = 366 * 86_400.0
+LARGEST_SIZE = 2.0**63
 SIZES = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b)?", re.IGNORECASE)
 
@@ -31,7 +32,10 @@ class Length(float):
         """Raises ValueError for what is none, negative, or longer than a year."""
         if isinstance(given, bool) or not isinstance(given, str | int | float):
             raise ValueError('is no length of time; write "5m", or a number of seconds')  # noqa: TRY004 - msgspec takes ValueErrors
-        seconds = parse_span(given) if isinstance(given, str) else float(given)
+        try:
+            seconds = parse_span(given) if isinstance(given, str) else float(given)
+        except OverflowError:
+            seconds = math.inf
         if not math.isfinite(seconds) or not 0 <= seconds <= LONGEST_S:
             raise ValueError(f"{given!r} must be from 0 to a year")
         return cls(seconds)
@@ -47,7 +51,10 @@ class Size(int):
         unit = (match[2] or "").lower() if match else "?"
         if match is None or isinstance(given, bool) or unit not in SIZES:
             raise ValueError('is no size; write "500MiB" or "1GiB"')
-        return cls(float(match[1]) * SIZES[unit])
+        size = float(match[1]) * SIZES[unit]
+        if size > LARGEST_SIZE:
+            raise ValueError("is more than any disk has")
+        return cls(size)
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +75,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """While it lasts it is told again so often; None: once."""
     limit: Length
     """A check that takes longer has failed."""
-    group: str
+    group: Annotated[str, Meta(max_length=150)]
     """Alerts of one group that come within ``group_wait`` are told in one message."""
     group_wait: Length
     inhibited_by: Names

@@ -118,11 +118,11 @@ def _firing(alert: Alert, reading: Reading, rule: Rule, now: datetime, *, held: 
     if reading.level is ReadLevel.BREACH:
         flaps = alert.flaps + (alert.under_at is not None)
         return replace(_seen(alert, reading, rule, now), flaps=flaps, under_at=None)
-    under = replace(alert, under_at=alert.under_at or now)
+    under = replace(alert, under_at=alert.under_at or now, breach_at=min(alert.breach_at, now))
     if reading.level is ReadLevel.BETWEEN:
         return replace(under, breach_at=now)
     keep = 0.0 if reading.object == CHECK else float(rule.keep_firing)
-    if now - alert.breach_at < seconds(keep) or (held and alert.told_at is not None):
+    if now - under.breach_at < seconds(keep) or (held and alert.told_at is not None):
         return under
     return replace(under, state=AlertState.RESOLVED, resolved_at=now)
 

@@ -133,6 +133,35 @@ def test_a_watchdog_that_stops_in_order_is_no_alert(home: Installation) -> None:
         assert told(robot.calls) == []
 
 
+def test_a_watchdog_that_was_killed_and_replaced_by_one_that_stopped_in_order_is_no_alert(
+    home: Installation,
+) -> None:
+    with webhook() as robot:
+        watch(home, {"ops": robot}, BACKLOG)
+        home.environment["TASKKIT_WATCHDOG_DEAD_AFTER_S"] = "1"
+        home.scheduler()
+        first = watchdog(home)
+        leader(home, [first])
+        first.kill()
+        assert watchdog(home).stop() == 0
+        wait_until(lambda: home.kit.center.watchdogs.all()[0]["heartbeat_age_s"] > 8, 15)
+        assert told(robot.calls) == []
+
+
+def test_a_silence_covers_what_schedulers_tell_of_dead_watchdogs_too(home: Installation) -> None:
+    with webhook() as robot:
+        watch(home, {"ops": robot}, BACKLOG)
+        home.environment["TASKKIT_WATCHDOG_DEAD_AFTER_S"] = "1"
+        home.scheduler()
+        dog = watchdog(home)
+        leader(home, [dog])
+        home.kit.operations.silence(3600, "maintenance", rule="watchdog")
+        dog.kill()
+        wait_until(lambda: home.kit.center.alerts.newest(["firing"], rule="watchdog"), 15)
+        assert not home.kit.center.outbox.depth()
+        assert told(robot.calls) == []
+
+
 def test_sigterm_delivers_what_is_under_way(home: Installation) -> None:
     with webhook() as robot:
         watch(home, {"ops": robot}, BACKLOG)

@@ -13,7 +13,10 @@ from taskkit.center import TaskCenter
 from taskkit.center.outbox import Robot
 from taskkit.errors import NotFound
 from taskkit.notices.choosing import merged
+from taskkit.watchdog.engine import CheckOutcome, Engine
+from taskkit.watchdog.post import Post
 from tests.centers import sql
+from tests.watchdogs import breach, rule
 
 pytest_plugins = ["tests.center_fixtures"]
 
@@ -169,10 +172,10 @@ def test_silences_hold_from_their_beginning_to_their_end(center: TaskCenter) -> 
     two = center.alerts.silence(now + timedelta(hours=2), "bob", "later", starts_at=now + timedelta(hours=1))
     assert [found.id for found in center.alerts.silences()] == [one]
     assert [found.id for found in center.alerts.silences(coming=True)] == [one, two]
-    center.alerts.end_silence(one)
+    center.alerts.end_silence(one, "ann")
     assert center.alerts.silences() == []
     with pytest.raises(NotFound, match=f"no silence {one}"):
-        center.alerts.end_silence(one)
+        center.alerts.end_silence(one, "ann")
 
 
 def test_a_rule_keeps_since_when_it_is_as_it_is(center: TaskCenter) -> None:
@@ -201,5 +204,16 @@ def test_watchdogs_are_known_by_their_rows(center: TaskCenter) -> None:
 def test_an_object_and_words_of_any_alphabet_and_length_are_kept(center: TaskCenter) -> None:
     number = record(center, None, alert(center, "队列" * 200, said={"zh": Said(title="🙂" * 5000)}))
     found = center.alerts.alert(number)
-    assert len(found.object.encode()) <= 190
+    assert len(found.object) == 190
     assert found.said["zh"].title == "🙂" * 5000
+
+
+@pytest.mark.parametrize("name", ["队" * 64, "x" * 300])
+def test_an_alert_of_the_longest_names_lives_like_any_other(center: TaskCenter, name: str) -> None:
+    asked = rule("given_up", hold="0s", keep_firing="0s", group="g" * 150)
+    engine = Engine(center, Post(()))
+    for _ in range(3):
+        engine.apply(asked, CheckOutcome((breach(name), breach(f"{name[:-1]}z"))))
+    assert [one.state for one in center.alerts.newest()] == ["firing", "firing"]
+    engine.apply(asked, CheckOutcome(()))
+    assert center.alerts.open() == []

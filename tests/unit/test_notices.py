@@ -393,3 +393,79 @@ def test_an_outbox_in_memory_keeps_the_same_promises(clock: Clock) -> None:
     assert robot.told == Counter(range(1, 41))
     assert most_in_a_span(robot) <= CAP
     assert len(outbox) == 0
+
+
+def told_in_order(robot: Robot) -> list[list[tuple[int, str]]]:
+    return [[(one.alert_id, one.event.value) for one in notice.items] for notice in robot.taken.values()]
+
+
+def test_an_end_does_not_overtake_a_beginning_that_is_tried_again_later(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+
+    def ends_meanwhile() -> Reply:
+        post(center, 1, Event.RESOLVED)
+        return Reply(Verdict.RETRY, "timeout")
+
+    robot.answers = [Reply(Verdict.RETRY, "timeout"), ends_meanwhile]
+    post(center, 1)
+    run(clock, courier, 6)
+    post(center, 2)
+    run(clock, courier, 60)
+    assert told_in_order(robot) == [[(2, "firing")], [(1, "firing")], [(1, "resolved")]]
+
+
+def test_a_notebook_does_not_take_the_place_of_an_alert_that_waits(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    robot.answers = [Reply(Verdict.RETRY, "refused")] * 2
+    post(center, 1)
+    run(clock, courier, 12)
+    post(center, 1, Event.EVIDENCE)
+    run(clock, courier, 60)
+    assert told_in_order(robot) == [[(1, "firing")], [(1, "evidence")]]
+
+
+def test_an_end_that_comes_while_a_repeat_gathers_is_told(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    post(center, 1)
+    run(clock, courier, 10)
+    post(center, 1, Event.REPEAT, wait_s=5)
+    post(center, 1, Event.RESOLVED, wait_s=5)
+    run(clock, courier, 60)
+    assert told_in_order(robot) == [[(1, "firing")], [(1, "resolved")]]
+
+
+def test_a_repeat_of_what_nobody_was_told_is_told_as_a_beginning(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    center.outbox.pause(courier.robot, 65, "45009")
+    post(center, 1)
+    post(center, 1, Event.REPEAT, severity="critical")
+    run(clock, courier, 120)
+    assert told_in_order(robot) == [[(1, "firing")]]
+
+
+def test_an_end_is_told_once_where_a_beginning_and_a_repeat_wait(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+
+    def repeated_meanwhile() -> Reply:
+        post(center, 1, Event.REPEAT, wait_s=5)
+        return Reply(Verdict.RETRY, "timeout")
+
+    robot.answers = [repeated_meanwhile]
+    post(center, 1)
+    run(clock, courier, 2)
+    post(center, 1, Event.RESOLVED)
+    run(clock, courier, 60)
+    assert told_in_order(robot) == [[(1, "resolved")]]
+
+
+def test_so_many_gather_in_one_notice_as_a_message_has_room_for_their_ids(center: TaskCenter) -> None:
+    for number in range(1, 251):
+        post(center, number, group="g", wait_s=60)
+    assert [len(one.notice.items) for one in center.outbox.waiting(["ops"])] == [100, 100, 50]

@@ -233,3 +233,17 @@ def test_every_key_of_any_file_is_found_where_it_was_written(
 @given(st.text("ab=[]{}\"'\n#., \\", max_size=60))
 def test_what_is_no_toml_is_walked_through_to_its_end(text: str) -> None:
     assert all(line >= 1 for line in lines(text).values())
+
+
+@pytest.mark.parametrize("text", ["receiver = " + "[" * 20_000 + "]" * 20_000, "x = " + "9" * 5000])
+def test_what_is_no_toml_beyond_all_measure_is_refused_like_anything_else(text: str) -> None:
+    with pytest.raises(SettingsError, match="is not TOML"):
+        read(text, {})
+
+
+@pytest.mark.parametrize("secret", ["SECabcdef0123456789abcdef", "a0123456789abcdef" * 3])
+def test_a_secret_in_the_place_of_its_variables_name_is_not_shown(secret: str) -> None:
+    text = f'[[receiver]]\nname = "d"\nkind = "webhook"\nurl_env = "U"\ntoken_env = "{secret}"\n'
+    with pytest.raises(SettingsError, match="there is no such environment variable") as caught:
+        read(text, {"U": "https://h.example.com/x"})
+    assert secret[6:] not in str(caught.value)

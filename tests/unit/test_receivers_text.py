@@ -13,7 +13,7 @@ from taskkit.receivers import Form, Receiver
 from taskkit.receivers.escaping import header, inert, inert_code, inert_line, link_target
 from taskkit.receivers.words import WORDS, instant, lasting
 from tests.naughty import naughty_strings
-from tests.notices import SAID, SHANGHAI, T0, bodies, item, notice, payloads, receiver, text
+from tests.notices import SAID, SHANGHAI, T0, bodies, item, notice, payloads, receiver, saying, text
 from tests.robots import DingTalkRobot, WeComRobot
 
 WECOM = "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=693axxx6-7aoc-4bc4-97a0-0ec2sifa5aaa"
@@ -288,3 +288,12 @@ def test_both_languages_have_the_same_words() -> None:
     assert WORDS["en"].keys() == WORDS["zh"].keys()
     for name, english in WORDS["en"].items():
         assert re.findall(r"\{\w+\}", english) == re.findall(r"\{\w+\}", WORDS["zh"][name])
+
+
+@pytest.mark.parametrize("text", ["  # heading", " - list", "\u3000# heading", "   === ", "\t> quote"])
+@pytest.mark.parametrize("kind", ["wecom", "dingtalk"])
+def test_no_line_begins_with_a_mark_behind_white_space(kind: str, text: str) -> None:
+    url = {"wecom": "https://h.example.com/?key=0123456789abcdef", "dingtalk": "https://h.example.com/?access_token=0123456789abcdef"}  # fmt: skip
+    said = bodies(receiver(kind, url=url[kind]), saying(f"one\n{text}"))[0]["markdown"]
+    last = str(said.get("text") or said["content"]).splitlines()[-1]
+    assert not last.strip().startswith(("#", "- ", "==", ">"))

@@ -214,3 +214,20 @@ def test_lengths_and_sizes_refuse_what_is_none() -> None:
             Length.of(wrong)
         with pytest.raises(ValueError, match="is no size"):
             Size.of(wrong)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rule = [1]",
+        '[[rule]]\nid = "backlog"\nsignal = ["backlog"]',
+        '[[rule]]\nid = "backlog"\nabove = ' + "9" * 5000,
+        '[[rule]]\nid = "backlog"\nevery = ' + "9" * 400,
+        '[[rule]]\nid = "stores"\ndisk_left = "' + "9" * 400 + 'TiB"',
+        '[[rule]]\nid = "backlog"\ngroup = "' + "g" * 151 + '"',
+        "x = " + "[" * 20_000 + "]" * 20_000,
+    ],
+)
+def test_what_is_wrong_beyond_all_measure_is_refused_like_anything_else(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"rules\.toml"):
+        read_rules(text)

@@ -458,3 +458,10 @@ def test_the_same_reading_for_long_enough_settles_everything(asked: Rule, story:
 
 def _state(alert: Alert | None) -> str | None:
     return None if alert is None else str(alert.state)
+
+
+def test_an_alert_is_over_in_time_though_the_clock_was_set_back() -> None:
+    life = Life(rule(hold="0s", keep_firing="1m"))
+    life.look(10_000, breach())
+    life.looks(range(0, 100, 20), clear())
+    assert life.events == [Event.FIRING, Event.RESOLVED]

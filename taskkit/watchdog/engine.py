@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import Alert, AlertChange, AlertState, Event, Reading
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Posting, Reading
 from taskkit.center import TaskCenter
 from taskkit.center.alerts import object_name
 from taskkit.watchdog.post import Post
@@ -86,10 +86,19 @@ class Engine:
         self.center.watchdogs.note(rule.id, told, outcome.took_ms, outcome.error)
         return after
 
+    def _postings(self, turn: Turn, rule: Rule, now: datetime) -> tuple[Posting, ...]:
+        """What is told of a step; an end also where the beginning went by way of a receiver that takes over for others."""
+        if turn.after is None or turn.event is None:
+            return ()
+        told: set[str] = set()
+        if turn.event is Event.RESOLVED and rule.receivers:
+            told = {str(row["receiver"]) for row in self.center.alerts.told(turn.after.id)}
+        return self.post.postings(turn.after, turn.event, rule, now, told=told)
+
     def _write(self, rule: Rule, found: Sequence[Turn], now: datetime) -> Moved:
         fired = []
         for turn in found:
-            postings = () if turn.after is None else self.post.postings(turn.after, turn.event, rule, now)
+            postings = self._postings(turn, rule, now)
             alert_id = self.center.alerts.record([AlertChange(turn.before, turn.after, postings)])[0]
             _tell(turn, alert_id, len(postings))
             if turn.after is not None and turn.event is Event.FIRING and alert_id:

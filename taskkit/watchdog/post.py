@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from taskkit.alerts import Alert, Event, Item, Posting
@@ -17,9 +17,16 @@ class Post:
         self.receivers, self.console_url = receivers, console_url
 
     def postings(
-        self, alert: Alert, event: Event | None, rule: Rule, now: datetime, *, file: str = ""
+        self,
+        alert: Alert,
+        event: Event | None,
+        rule: Rule,
+        now: datetime,
+        *,
+        file: str = "",
+        told: Collection[str] = (),
     ) -> tuple[Posting, ...]:
-        """One for each receiver that the rule names and that takes this severity."""
+        """One for each receiver that the rule names, or that was ``told`` of it before, and that takes this severity."""
         if event is None:
             return ()
         item = self.item(alert, event, rule, now, file)
@@ -27,7 +34,8 @@ class Post:
         return tuple(
             Posting(one.name, item, f"{rule.group}:{_direction(event)}", wait)
             for one in self.receivers
-            if (not rule.receivers or one.name in rule.receivers) and one.options.takes(item)
+            if (not rule.receivers or one.name in rule.receivers or one.name in told)
+            and one.options.takes(item)
         )
 
     def item(self, alert: Alert, event: Event, rule: Rule, now: datetime, file: str = "") -> Item:

@@ -15,6 +15,9 @@ from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Notice, 
 from taskkit.center import TaskCenter
 from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Options, Reply, Verdict
+from taskkit.watchdog.engine import CheckOutcome, Engine
+from taskkit.watchdog.post import Post
+from tests.watchdogs import breach, clear, rule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SENT = Reply(Verdict.SENT, "0")
@@ -469,3 +472,19 @@ def test_so_many_gather_in_one_notice_as_a_message_has_room_for_their_ids(center
     for number in range(1, 251):
         post(center, number, group="g", wait_s=60)
     assert [len(one.notice.items) for one in center.outbox.waiting(["ops"])] == [100, 100, 50]
+
+
+def test_a_receiver_that_took_over_for_another_is_told_the_end_too(center: TaskCenter, clock: Clock) -> None:
+    ops, other = Robot(clock), Robot(clock, "other", fallback=True)
+    trouble = Troubleshooter(center.outbox, [ops, other], clock=clock)
+    both = couriers(center.outbox, [ops, other], "w", clock=clock, trouble=trouble)
+    asked = rule(
+        "backlog", hold="0s", keep_firing="0s", group_wait="0s", receivers=("ops",), severity="critical"
+    )
+    engine = Engine(center, Post([ops, other]))
+    ops.answers = [Reply(Verdict.PAUSE, "130101", "", 610.0)]
+    engine.apply(asked, CheckOutcome((breach("a"),)))
+    run(clock, both, 700)
+    engine.apply(asked, CheckOutcome((clear("a"),)))
+    run(clock, both, 100)
+    assert told_in_order(ops) == told_in_order(other) == [[(1, "firing")], [(1, "resolved")]]

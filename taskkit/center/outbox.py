@@ -64,6 +64,7 @@ class TakenNotice:
     notice: Notice
     attempts: int
     calls: tuple[int, ...]
+    holder: str = ""
 
 
 class OutboxDesk:
@@ -127,7 +128,9 @@ class OutboxDesk:
             calls = [
                 self._call(connection, notice_id, merged.receiver, robot.robot) for _ in range(robot.calls)
             ]
-            return TakenNotice(notice_id, merged, max(one.attempts for one in chosen) + 1, tuple(calls))
+            return TakenNotice(
+                notice_id, merged, max(one.attempts for one in chosen) + 1, tuple(calls), holder
+            )
 
         return self.database.write(work)
 
@@ -174,6 +177,7 @@ class OutboxDesk:
         def work(connection: Connection) -> None:
             self._release(connection, taken)
             values = {"id": taken.id, "wait_s": wait_s, "code": code[:64], "reply": reply[:190]}
+            values["holder"] = taken.holder
             self._run(connection, sql.AGAIN, values)
 
         self.database.write(work)

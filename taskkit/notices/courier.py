@@ -11,6 +11,7 @@ from typing import Protocol
 from taskkit.alerts import Notice, Posting
 from taskkit.center.outbox import Robot, RobotStanding, TakenNotice, WaitingNotice, month_of
 from taskkit.clock import monotonic, utc_now
+from taskkit.errors import StoreError
 from taskkit.notices.choosing import choose
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Receiver, Reply, Verdict, next_form
 from taskkit.zone import load_zone
@@ -113,7 +114,14 @@ class Courier:
     def _deliver(self, taken: TakenNotice) -> None:
         receiver = self.receivers[taken.notice.receiver]
         calls = list(taken.calls)
-        form, reply, made = self._call_main(receiver, taken, calls)
+        try:
+            form, reply, made = self._call_main(receiver, taken, calls)
+        except StoreError:
+            raise
+        except Exception as error:  # a fault of ours, in one message: the next one must not wait for it
+            log.exception("notice %s could not be made for receiver %s", taken.id, receiver.name)
+            self._failed(receiver, taken, Reply(Verdict.BROKEN, "error", type(error).__name__))
+            return
         if reply.verdict is Verdict.SENT:
             made += self._call_rest(receiver, taken, form, calls)
             self.outbox.sent(taken, self.robot, made, reply.code, reply.text, month_of(self.clock()))

@@ -22,7 +22,7 @@ class _Kept:
 
 
 class MemoryOutbox:
-    """The verbs of the SQL outbox over a list; ``tell`` of each call keeps its budget right beside that of SQL."""
+    """The verbs of the SQL outbox over a list. Its budget counts its own calls: SQL, which counts the others, is away."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.clock = clock
@@ -98,11 +98,6 @@ class MemoryOutbox:
             kept.waiting, kept.under_way = replace(kept.waiting, notice=merged, attempts=attempts), True
             return TakenNotice(first, merged, attempts, tuple(range(robot.calls)))
 
-    def count(self, robot: str) -> None:
-        """A call to a robot was made, by whichever outbox."""
-        with self._lock:
-            self._calls.setdefault(robot, deque()).append(self.clock())
-
     def called(self, call_id: int, kind: str, verdict: str, code: str, reply: str, took_ms: float) -> None:
         """Nothing is kept of it."""
 
@@ -112,7 +107,7 @@ class MemoryOutbox:
             self._kept.pop(taken.id, None)
             self._paused.pop(robot.robot, None)
             for _ in range(made):
-                self.count(robot.robot)
+                self._calls.setdefault(robot.robot, deque()).append(self.clock())
 
     def again(self, taken: TakenNotice, wait_s: float, code: str, reply: str) -> None:
         """It is tried again after a while."""

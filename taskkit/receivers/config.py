@@ -25,7 +25,7 @@ from taskkit.settings.lines import line_of
 FILE = "receivers.toml"
 TOKENS = {"wecom": "key", "dingtalk": "access_token"}
 """The parameter of a robot's URL that is its secret."""
-SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S = 0.5, 30.0
+SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S = 0.5, 15.0
 RESERVED = "TASKKIT_"
 LONGEST_SHOWN, SHORTEST_UNUSUAL = 48, 20
 """Letters of the name of a variable that are shown, and of one that has no _ in it."""

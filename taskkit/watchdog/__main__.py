@@ -32,6 +32,7 @@ def main(config: Path | None, home: Path | None) -> None:
 
 def run(config: Path | None, home: Path | None) -> int:
     """Run one watchdog; returns the exit code."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read anew
     try:
         need_parts()
         from taskkit.watchdog.metrics import Metrics

@@ -92,6 +92,11 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     evidence: bool
     """Run the notebook for an alert that is critical, and send its page after it."""
 
+    def __post_init__(self) -> None:
+        for name in ("every", "limit", "over", "horizon", "promise"):
+            if getattr(self, name, 1) <= 0:
+                raise ValueError(f"{name} must be more than 0")
+
 
 class BacklogRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Tasks that wait."""
@@ -109,6 +114,7 @@ class BacklogRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """… and so many wait at least."""
 
     def __post_init__(self) -> None:
+        Rule.__post_init__(self)
         if self.below is not None and self.below > self.above:
             raise ValueError(f"below = {self.below} is over above = {self.above}")
 

@@ -488,3 +488,37 @@ def test_a_receiver_that_took_over_for_another_is_told_the_end_too(center: TaskC
     engine.apply(asked, CheckOutcome((clear("a"),)))
     run(clock, both, 100)
     assert told_in_order(ops) == told_in_order(other) == [[(1, "firing")], [(1, "resolved")]]
+
+
+def test_a_message_that_cannot_be_made_goes_elsewhere_and_holds_up_no_other(
+    center: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robot, other = Robot(clock), Robot(clock, "second", fallback=True)
+    made = robot.payloads
+
+    def payloads(notice: Notice, form: Form = USUAL, **options: Any) -> Sequence[CallPayload]:
+        if notice.items[0].alert_id == 1:
+            raise KeyError("a fault of ours")
+        return made(notice, form, **options)
+
+    monkeypatch.setattr(robot, "payloads", payloads)
+    trouble = Troubleshooter(center.outbox, [robot, other], clock=clock)
+    both = couriers(center.outbox, [robot, other], "me", clock=clock, trouble=trouble)
+    post(center, 1)
+    run(clock, both, 5)
+    post(center, 2)
+    run(clock, both, 5)
+    assert (robot.told, other.told) == (Counter([2]), Counter([1]))
+
+
+def test_a_clock_that_was_set_back_leaves_no_budget_used_up(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "me", clock=clock)
+    for number in range(1, 18):
+        post(center, number)
+    run(clock, courier, 60)
+    before = len(robot.calls)
+    clock.move(-7200)
+    post(center, 99)
+    run(clock, courier, 5)
+    assert len(robot.calls) == before + 1

@@ -52,7 +52,7 @@ UPDATE task_notice SET state = 'sent', sent_at = {now}, code = :code, reply = :r
 """
 AGAIN = """
 UPDATE task_notice SET state = 'waiting', claimed_by = NULL, claimed_at = NULL, due_at = {after(:wait_s)}, code = :code, reply = :reply
-WHERE id = :id AND state = 'sending'
+WHERE id = :id AND state = 'sending' AND claimed_by = :holder
 """
 REFUSED = "UPDATE task_notice SET state = 'refused', code = :code, reply = :reply WHERE id = :id AND state IN ('sending', 'waiting')"
 COUNT_WAITING = "SELECT receiver, COUNT(*) AS notices, MAX({age(created_at)}) AS oldest_s FROM task_notice WHERE state IN ('waiting', 'sending') GROUP BY receiver"
@@ -75,7 +75,7 @@ ROBOTS = "SELECT robot, paused_until, {age(paused_until)} AS paused_age_s, reaso
 # A call counts from its end on: the other side may have counted it as late as that.
 RECENT_CALLS = """
 SELECT COUNT(*) AS calls, MAX({age(at)}) AS oldest_s, MIN({age(at)}) AS newest_s
-FROM task_delivery WHERE robot = :robot AND at > {after(-:span_s)}
+FROM task_delivery WHERE robot = :robot AND at > {after(-:span_s)} AND at <= {after(5)}
 """
 CALL_IN = """
 INSERT INTO task_delivery (notice_id, receiver, robot, at, kind) VALUES (:notice_id, :receiver, :robot, {now}, :kind)

@@ -12,6 +12,7 @@ from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Posting,
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic, seconds
 from taskkit.errors import SettingsError, StoreError
+from taskkit.service import LONGEST_PAUSE
 from taskkit.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ LEASE, LEASE_S = "guard", 15.0
 RULE = "watchdog"
 LOOK_S = 5.0
 BEATS = 2
+"""So many heartbeats, and the longest pause after trouble with a store, a silence has to last while SQL answers."""
 WORDS = {
     "en": (
         "no watchdog is alive",
@@ -75,7 +77,8 @@ class WatchdogGuard:
         """How long the silence has to last until it is believed: SQL may have been away, and they only now can beat again."""
         if self._silent_since is None:
             self._silent_since = monotonic()
-        return self._silent_since + BEATS * self.settings.watchdog.heartbeat_s - monotonic()
+        believed = BEATS * self.settings.watchdog.heartbeat_s + LONGEST_PAUSE
+        return self._silent_since + believed - monotonic()
 
     def _begin(self, known: Sequence[dict[str, Any]]) -> None:
         from taskkit.notices import couriers

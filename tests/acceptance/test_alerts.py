@@ -52,7 +52,8 @@ every = "0.4s"
 keep_firing = "1s"
 over = "5s"
 evidence = false
-
+"""
+BUSY = """
 [[rule]]
 id = "watchdog"
 keep_firing = "1s"
@@ -94,7 +95,7 @@ for = "0s"
 every = "0.4s"
 keep_firing = "1s"
 above = 2
-over = "10s"
+over = "8s"
 not_recovered = "5s"
 evidence = false
 
@@ -103,7 +104,7 @@ id = "duplicates"
 for = "0s"
 every = "0.4s"
 keep_firing = "1s"
-over = "10s"
+over = "8s"
 evidence = false
 
 [[rule]]
@@ -129,16 +130,7 @@ disk_left = 0
 
 @pytest.fixture(scope="module")
 def small_towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """The embedded default with one scheduler and one worker."""
-
-    @contextmanager
-    def found() -> Iterator[Town]:
-        with Installation(tmp_path_factory.mktemp("small"), **SCALED) as home:
-            lab_worker(home, "push,send_then_fail,ask_partner,charge", 3)
-            with town(home, SMALL) as one:
-                yield one
-
-    with Shared(found) as towns:
+    with embedded(tmp_path_factory, SMALL, "push,send_then_fail,ask_partner") as towns:
         yield towns
 
 
@@ -148,14 +140,42 @@ def small(small_towns: Shared) -> Town:
 
 
 @pytest.fixture(scope="module")
+def busy_towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    with embedded(tmp_path_factory, BUSY, "charge") as towns:
+        yield towns
+
+
+@pytest.fixture
+def busy(busy_towns: Shared) -> Town:
+    return busy_towns.sound()
+
+
+@contextmanager
+def embedded(folders: pytest.TempPathFactory, rules: str, queues: str) -> Iterator[Shared]:
+    """The embedded default with one scheduler and one worker."""
+
+    @contextmanager
+    def found() -> Iterator[Town]:
+        with Installation(folders.mktemp("embedded"), **SCALED) as home:
+            lab_worker(home, queues, 3)
+            with town(home, rules) as one:
+                yield one
+
+    with Shared(found) as towns:
+        yield towns
+
+
+@pytest.fixture(scope="module")
 def crowds(tmp_path_factory: pytest.TempPathFactory, mariadb: MariaDB, valkey: Valkey) -> Iterator[Shared]:
-    """MariaDB and Valkey, with a scheduler."""
+    """MariaDB and Valkey, with a scheduler and a worker that stays."""
 
     @contextmanager
     def found() -> Iterator[Town]:
         folder = tmp_path_factory.mktemp("crowd")
-        with on_servers(folder, mariadb.url, valkey.url, **SCALED) as home, town(home, CROWD) as one:
-            yield one
+        with on_servers(folder, mariadb.url, valkey.url, **SCALED) as home:
+            lab_worker(home, "push")
+            with town(home, CROWD) as one:
+                yield one
 
     with Shared(found) as towns:
         yield towns
@@ -210,33 +230,29 @@ def charge(place: Town, count: int, seconds: float) -> None:
     place.run("charge", count, before_s=seconds, after_s=0, told=False)
 
 
-def test_slow_a_handler_takes_longer_than_it_used_to(small: Town) -> None:
-    charge(small, 60, 0.01)
-    small.pass_by(6)
-    charge(small, 60, 0.1)
-    small.hears("firing", "slow", "charge").says(
+def test_backlog_and_slow_a_queue_that_nobody_serves_and_a_handler_that_takes_longer(busy: Town) -> None:
+    busy.enqueue("push", 320, queue="nowhere", seconds=0)
+    charge(busy, 60, 0.01)
+    busy.pass_by(6)
+    charge(busy, 60, 0.1)
+    busy.hears("firing", "slow", "charge").says(
         "charge 变慢", "charge is slow", "taskkit tasks list --status running --code charge"
     )
-    small.meanwhile(lambda: charge(small, 30, 0.01), lambda: small.heard("resolved", "slow", "charge"))
-    small.over(("slow", "charge"))
-
-
-def test_backlog_tasks_in_a_queue_that_nobody_serves(small: Town) -> None:
-    small.enqueue("push", 320, queue="nowhere", seconds=0)
-    small.hears("firing", "backlog").says(
+    busy.hears("firing", "backlog").says(
         "队列 nowhere 无人服务", "nobody serves the queue nowhere", "taskkit status"
     )
-    lab_worker(small.home, "nowhere", 2)
-    small.over(("backlog", ""))
+    lab_worker(busy.home, "nowhere", 2)
+    busy.meanwhile(lambda: charge(busy, 30, 0.01), lambda: busy.heard("resolved", "slow", "charge"))
+    busy.over(("slow", "charge"), ("backlog", ""))
 
 
 def test_forecast_more_arrives_than_a_slot_can_do_and_the_slots_that_it_asks_for_keep_the_promise(
-    small: Town,
+    busy: Town,
 ) -> None:
-    home = small.home
+    home = busy.home
     lab_worker(home, "report", 1)
-    small.enqueue("report", 240, seconds=2.0)
-    small.hears("firing", "forecast", "report").says(
+    busy.enqueue("report", 240, seconds=2.0)
+    busy.hears("firing", "forecast", "report").says(
         r"承诺的等待时间将在 \d\d:\d\d 失守",
         r"the promised wait will be broken at \d\d:\d\d",
         "taskkit diagnose backlog",
@@ -245,21 +261,20 @@ def test_forecast_more_arrives_than_a_slot_can_do_and_the_slots_that_it_asks_for
     command = shlex.split(alert.said["en"].actions[-1][1])
     assert command[:3] == ["python", "-m", "taskkit.worker"]
     home.begin("worker", "--app", LAB, *command[3:]).ready()
-    small.over(("forecast", "report"))
+    busy.over(("forecast", "report"))
 
 
-def test_watchdog_it_is_killed_and_a_scheduler_says_so(small: Town) -> None:
-    small.dog.kill()
-    small.hears("firing", "watchdog").says(
+def test_watchdog_it_is_killed_and_a_scheduler_says_so(busy: Town) -> None:
+    busy.dog.kill()
+    busy.hears("firing", "watchdog").says(
         "没有存活的看门狗", "no watchdog is alive", "python -m taskkit.watchdog", figures=2
     )
-    small.dog = watchdog(small.home)
-    small.over(("watchdog", ""))
+    busy.dog = watchdog(busy.home)
+    busy.over(("watchdog", ""))
 
 
 def test_worker_dead_lost_and_duplicates_a_worker_is_killed_after_its_effect(crowd: Town) -> None:
     home = crowd.home
-    lab_worker(home, "push")
     worker = lab_worker(home, "charge", 4)
     name = worker.id
     ids = crowd.enqueue("charge", 4, before_s=0, after_s=60.0, told=True)

@@ -14,7 +14,7 @@ from tests.alarms import GROUPS, Town, lab_worker, town
 from tests.processes import Installation
 
 LENGTH_S = float(
-    os.environ.get("TASKKIT_TEST_QUIET_S") or (1800 if os.environ.get("TASKKIT_TEST_LARGE") else 40)
+    os.environ.get("TASKKIT_TEST_QUIET_S") or (1800 if os.environ.get("TASKKIT_TEST_LARGE") else 20)
 )
 OFTEN = "".join(f'\n[[rule]]\nid = "{one.id}"\nevery = "{one.every / 10:g}s"\n' for one in shipped())
 QUEUES = "push,report,send_then_fail"

@@ -78,7 +78,7 @@ def test_dog_02_no_worker_at_all_is_an_alert_though_none_was_ever_seen(town: Tow
     found = town.breaches(asked)
     assert found.keys() == {"workers"}
     assert found["workers"].value == 0.0
-    assert found["workers"].said["en"].title == "0 workers, expected at least 1"
+    assert found["workers"].said["en"].title == "no worker has ever run here, expected at least 1"
     assert town.breaches(rule("worker_dead", expected=0)) == {}
 
 

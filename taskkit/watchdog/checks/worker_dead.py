@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from taskkit.alerts import Reading, ReadLevel
@@ -56,12 +56,8 @@ def _enough(rule: WorkerDeadRule, signs: Sequence[NodeSign], alive: Sequence[Nod
         Figure("expected", rule.expected, "workers"),
         Figure("last_sign", None if last is None else last.heartbeat_age_s, "s"),
     )
-    queues = sorted(last.queues) if last is not None and last.queues else ["QUEUE"]
-    actions = (
-        LOOK,
-        Action("start_workers", f"python -m taskkit.worker --queue {shlex.quote(','.join(queues))}"),
-    )
-    cause = "too_few" if alive else "none_left" if signs else "none_seen"
+    actions = (LOOK, Action("start_workers", start(last.queues if last is not None else ())))
+    cause = "too_few" if alive else "none_left" if signs else "never_seen"
     return Reading(
         WORKERS,
         ReadLevel.BREACH,
@@ -71,6 +67,12 @@ def _enough(rule: WorkerDeadRule, signs: Sequence[NodeSign], alive: Sequence[Nod
         said=said(Remark("worker_dead", cause, figures, actions=actions)),
         since=None if alive or last is None else _last(last),
     )
+
+
+def start(queues: Collection[str]) -> str:
+    """The command that starts a worker for these queues; without any, for those of its handlers."""
+    served = shlex.quote(",".join(sorted(queues)))
+    return f"python -m taskkit.worker --queue {served}" if queues else "python -m taskkit.worker"
 
 
 def _last(sign: NodeSign) -> datetime:
@@ -83,11 +85,10 @@ def _silent(worker: NodeSign, held: int, alive: int) -> Reading:
         Figure("held", held, "tasks"),
         Figure("workers_alive", alive, "workers"),
     )
-    queues = shlex.quote(",".join(sorted(worker.queues)) or "QUEUE")
     actions = (
         LOOK,
         Action("diagnose_lost", "taskkit diagnose lost"),
-        Action("start_workers", f"python -m taskkit.worker --queue {queues}"),
+        Action("start_workers", start(worker.queues)),
     )
     words = {
         "worker": worker.id,

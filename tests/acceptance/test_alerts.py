@@ -5,6 +5,7 @@ Lengths of time are scaled, and limits where the incident could not reach the sh
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tests.watched import watchdog
 
 pytestmark = pytest.mark.timeout(300)
 
+LARGE = bool(os.environ.get("TASKKIT_TEST_LARGE"))
 SMALL = """
 [[rule]]
 id = "scheduler"
@@ -312,6 +314,9 @@ def test_zombies_a_worker_beats_while_its_handler_waits_for_a_lock(crowd: Town) 
 
 
 @pytest.mark.faults
+@pytest.mark.skipif(
+    not LARGE, reason="tests/faults/test_watchdog.py has it shorter; TASKKIT_TEST_LARGE=1 runs it"
+)
 def test_stores_redis_and_then_sql_are_away(tmp_path: Path) -> None:
     with (
         MariaDB() as database,

@@ -89,7 +89,8 @@ class AlertBook:
             found = self._run(connection, sql.ALERT_LOCK, {"open_key": values["open_key"]}).first()
             if found is not None:
                 return 0
-        return int(self._run(connection, sql.ALERT_IN, values).lastrowid)
+        done = self._run(connection, sql.ALERT_IN, values)
+        return int(done.lastrowid) if done.rowcount else 0
 
     def _set(self, connection: Connection, before: Alert, after: Alert) -> int:
         told = self.database.dialect.bind(before.told_at)

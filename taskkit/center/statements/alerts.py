@@ -40,8 +40,9 @@ SELECT {ALERT_COLUMNS} FROM task_alert
 WHERE state IN :states AND (:rule IS NULL OR rule = :rule) AND (:since IS NULL OR resolved_at >= :since OR resolved_at IS NULL)
 ORDER BY id DESC LIMIT :most
 """
+# Another watchdog may have begun it at the same moment: then this one is left out.
 ALERT_IN = """
-INSERT INTO task_alert (rule, object, open_key, state, severity, cause, value, unit, said, since, breach_at, under_at,
+{insert_ignore} INTO task_alert (rule, object, open_key, state, severity, cause, value, unit, said, since, breach_at, under_at,
   firing_at, told_at, resolved_at, flaps, inhibited_by, silence_id)
 VALUES (:rule, :object, :open_key, :state, :severity, :cause, :value, :unit, :said, :since, :breach_at, :under_at,
   :firing_at, :told_at, :resolved_at, :flaps, :inhibited_by, :silence_id)

@@ -4,6 +4,8 @@ OUR_TABLES = (
     "task_center", "task_run", "task_occurrence", "task_schedule", "task_worker", "task_scheduler", "task_sample",
     "task_lease", "task_action", "task_installation", "task_schema", "task_lock", "task_once",
     "task_limit", "task_limit_line", "task_limit_place", "task_queue",
+    "task_alert", "task_delivery", "task_notice", "task_notice_alert", "task_robot", "task_rule", "task_silence",
+    "task_watchdog",
 )  # fmt: skip
 """All tables that are ours; in an application's own database others may be called task_… as well."""
 _OURS = ", ".join(f"'{name}'" for name in OUR_TABLES)

@@ -28,7 +28,10 @@ SCALED: dict[str, Any] = {
     "watchdog_dead_after_s": 3, "log_level": "debug",
 }  # fmt: skip
 """Time runs about ten times as fast as by default."""
-EVENTS = {"Resolved": "resolved", "已恢复": "resolved", "Still firing": "repeat", "仍未恢复": "repeat"}
+EVENTS = {
+    "Resolved": "resolved", "已恢复": "resolved", "Still firing": "repeat", "仍未恢复": "repeat", "Notebook": "evidence",
+    "诊断笔记": "evidence",
+}  # fmt: skip
 SEVERITIES = {
     "Note": "note", "Warning": "warning", "Critical": "critical", "提示": "note", "警告": "warning", "严重": "critical",
 }  # fmt: skip
@@ -124,9 +127,9 @@ class Town:
     """Whether all that a test caused is over."""
 
     def new(self, group: str) -> list[Heard]:
-        """What a group has read since the last incident that was over."""
+        """What a group has read since the last incident that was over; the files of notebooks are not read here."""
         robot: WeComRobot | DingTalkRobot = getattr(self, group)
-        return [Heard(call) for call in robot.messages[self.read[group] :]]
+        return [Heard(call) for call in robot.messages[self.read[group] :] if call.text]
 
     def heard(self, event: str, rule: str, name: str = "") -> list[Heard]:
         """What the groups that have read this have read of it."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from taskkit.alerts import AlertState
 from taskkit.lab.handlers import FOLDER, LOCK, kit
 from tests.processes import Installation, Process
 from tests.robot_server import Call
@@ -159,9 +158,7 @@ class Town:
         for group in GROUPS:
             assert sorted(one.what for one in self.new(group)) == wanted, self.story()
             self.read[group] += len(wanted)
-        self.well = [
-            one for one in self.home.kit.center.alerts.open() if one.state is AlertState.FIRING
-        ] == []
+        self.well = self.home.kit.center.alerts.open() == []
         assert self.well, self.story()
 
     def enqueue(

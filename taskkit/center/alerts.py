@@ -17,7 +17,7 @@ from taskkit.center.outbox import OutboxDesk
 from taskkit.center.statements import alerts as sql
 from taskkit.center.statements.people import RECORD
 from taskkit.clock import iso
-from taskkit.errors import NotFound
+from taskkit.errors import NotFound, StoreError
 from taskkit.texts import encodable
 
 INSTANTS = ("since", "breach_at", "under_at", "firing_at", "told_at", "resolved_at", "acked_at")
@@ -90,7 +90,13 @@ class AlertBook:
             if found is not None:
                 return 0
         done = self._run(connection, sql.ALERT_IN, values)
-        return int(done.lastrowid) if done.rowcount else 0
+        if done.rowcount:
+            return int(done.lastrowid)
+        if self._run(connection, sql.ALERT_LOCK, {"open_key": values["open_key"]}).first() is None:
+            raise StoreError(
+                f"the database does not take the alert of rule {alert.rule}, object {alert.object!r}"
+            )
+        return 0
 
     def _set(self, connection: Connection, before: Alert, after: Alert) -> int:
         told = self.database.dialect.bind(before.told_at)

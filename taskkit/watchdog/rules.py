@@ -21,7 +21,7 @@ from msgspec.structs import fields
 import taskkit
 from taskkit.errors import SettingsError
 from taskkit.hints import suggest
-from taskkit.watchdog.places import TOP, TomlLines
+from taskkit.settings.lines import line_of
 from taskkit.watchdog.signals import SIGNALS, Length, Rule, Size
 
 FILE = "rules.toml"
@@ -106,7 +106,7 @@ class RuleFile:
     """One file: its ``[defaults]`` and its rules, each value with its line, and what cannot be right."""
 
     def __init__(self, text: str, origin: str) -> None:
-        self.origin, self.lines = origin, TomlLines(text)
+        self.origin, self.text = origin, text
         self.problems: list[str] = []
         self.defaults: Table = {}
         self.drafts: list[Draft] = []
@@ -117,9 +117,10 @@ class RuleFile:
         """The ids of its rules."""
         return {draft.id for draft in self.drafts}
 
-    def where(self, table: str = TOP, number: int = 0, key: str = "") -> str:
+    def where(self, table: str = "", number: int = 0, key: str = "") -> str:
         """``rules.toml:12``."""
-        return f"{self.origin}:{self.lines.line(table, number, key)}"
+        path = (table, number, key) if table == "rule" else (table, key)
+        return f"{self.origin}:{line_of(self.text, [part for part in path if part != ''])}"
 
     def _parsed(self, text: str) -> dict[str, Any]:
         try:

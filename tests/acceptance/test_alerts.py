@@ -5,7 +5,6 @@ Lengths of time are scaled, and limits where the incident could not reach the sh
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 
 from taskkit.lab.handlers import LOCK
 from taskkit.states import Status
+from tests.alarm_rules import BUSY, CROWD, SMALL, STORES
 from tests.alarms import LAB, SCALED, Shared, Town, lab_worker, locked, town
 from tests.processes import Installation, on_servers
 from tests.servers import MariaDB, Valkey
@@ -22,112 +22,6 @@ from tests.waiting import wait_until
 from tests.watched import watchdog
 
 pytestmark = pytest.mark.timeout(300)
-
-LARGE = bool(os.environ.get("TASKKIT_TEST_LARGE"))
-SMALL = """
-[[rule]]
-id = "scheduler"
-every = "0.4s"
-for = "0.5s"
-keep_firing = "1s"
-no_scan = "2s"
-
-[[rule]]
-id = "missed"
-for = "0s"
-every = "0.4s"
-keep_firing = "1s"
-after = "4s"
-over = "10s"
-evidence = false
-
-[[rule]]
-id = "given_up"
-for = "0s"
-every = "0.4s"
-over = "4s"
-
-[[rule]]
-id = "success_rate"
-for = "0s"
-every = "0.4s"
-keep_firing = "1s"
-over = "5s"
-evidence = false
-"""
-BUSY = """
-[[rule]]
-id = "watchdog"
-keep_firing = "1s"
-
-[[rule]]
-id = "slow"
-every = "0.4s"
-for = "0.5s"
-keep_firing = "1s"
-over = "6s"
-evidence = false
-
-[[rule]]
-id = "backlog"
-every = "0.4s"
-for = "5s"
-keep_firing = "1s"
-above = 300
-evidence = false
-
-[[rule]]
-id = "forecast"
-every = "0.4s"
-for = "4s"
-keep_firing = "1s"
-queues = ["report"]
-"""
-CROWD = """
-[[rule]]
-id = "worker_dead"
-every = "0.4s"
-for = "0.5s"
-keep_firing = "1s"
-after = "2s"
-
-[[rule]]
-id = "lost"
-for = "0s"
-every = "0.4s"
-keep_firing = "1s"
-above = 2
-over = "8s"
-not_recovered = "5s"
-evidence = false
-
-[[rule]]
-id = "duplicates"
-for = "0s"
-every = "0.4s"
-keep_firing = "1s"
-over = "8s"
-evidence = false
-
-[[rule]]
-id = "zombies"
-for = "0s"
-every = "0.4s"
-keep_firing = "1s"
-after = "5s"
-evidence = false
-"""
-STORES = """
-[[rule]]
-id = "stores"
-every = "0.5s"
-for = "1s"
-keep_firing = "1.5s"
-slow_ms = 60000
-persistence = false
-clock_skew = "1h"
-disk_left = 0
-"""
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +122,24 @@ def test_success_rate_handlers_that_fail_for_one_cause(small: Town) -> None:
     small.over(("success_rate", ""))
 
 
+def test_forecast_more_arrives_than_a_slot_can_do_and_the_slots_that_it_asks_for_keep_the_promise(
+    busy: Town,
+) -> None:
+    home = busy.home
+    lab_worker(home, "report", 1)
+    busy.enqueue("report", 240, seconds=2.0)
+    busy.hears("firing", "forecast", "report").says(
+        r"承诺的等待时间将在 \d\d:\d\d 失守",
+        r"the promised wait will be broken at \d\d:\d\d",
+        "taskkit diagnose backlog",
+    )
+    alert = home.kit.center.alerts.newest(["firing"])[0]
+    command = shlex.split(alert.said["en"].actions[-1][1])
+    assert command[:3] == ["python", "-m", "taskkit.worker"]
+    home.begin("worker", "--app", LAB, *command[3:]).ready()
+    busy.over(("forecast", "report"))
+
+
 def charge(place: Town, count: int, seconds: float) -> None:
     place.run("charge", count, before_s=seconds, after_s=0, told=False)
 
@@ -246,24 +158,6 @@ def test_backlog_and_slow_a_queue_that_nobody_serves_and_a_handler_that_takes_lo
     lab_worker(busy.home, "nowhere", 2)
     busy.meanwhile(lambda: charge(busy, 30, 0.01), lambda: busy.heard("resolved", "slow", "charge"))
     busy.over(("slow", "charge"), ("backlog", ""))
-
-
-def test_forecast_more_arrives_than_a_slot_can_do_and_the_slots_that_it_asks_for_keep_the_promise(
-    busy: Town,
-) -> None:
-    home = busy.home
-    lab_worker(home, "report", 1)
-    busy.enqueue("report", 240, seconds=2.0)
-    busy.hears("firing", "forecast", "report").says(
-        r"承诺的等待时间将在 \d\d:\d\d 失守",
-        r"the promised wait will be broken at \d\d:\d\d",
-        "taskkit diagnose backlog",
-    )
-    alert = home.kit.center.alerts.newest(["firing"])[0]
-    command = shlex.split(alert.said["en"].actions[-1][1])
-    assert command[:3] == ["python", "-m", "taskkit.worker"]
-    home.begin("worker", "--app", LAB, *command[3:]).ready()
-    busy.over(("forecast", "report"))
 
 
 def test_watchdog_it_is_killed_and_a_scheduler_says_so(busy: Town) -> None:
@@ -314,9 +208,6 @@ def test_zombies_a_worker_beats_while_its_handler_waits_for_a_lock(crowd: Town) 
 
 
 @pytest.mark.faults
-@pytest.mark.skipif(
-    not LARGE, reason="tests/faults/test_watchdog.py has it shorter; TASKKIT_TEST_LARGE=1 runs it"
-)
 def test_stores_redis_and_then_sql_are_away(tmp_path: Path) -> None:
     with (
         MariaDB() as database,

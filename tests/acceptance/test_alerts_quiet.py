@@ -12,14 +12,13 @@ import pytest
 from taskkit.watchdog.rules import shipped
 from tests.alarms import GROUPS, Town, lab_worker, town
 from tests.processes import Installation
-from tests.waiting import wait_until
 
 LENGTH_S = float(
-    os.environ.get("TASKKIT_TEST_QUIET_S") or (1800 if os.environ.get("TASKKIT_TEST_LARGE") else 20)
+    os.environ.get("TASKKIT_TEST_QUIET_S") or (1800 if os.environ.get("TASKKIT_TEST_LARGE") else 40)
 )
 OFTEN = "".join(f'\n[[rule]]\nid = "{one.id}"\nevery = "{one.every / 10:g}s"\n' for one in shipped())
 QUEUES = "push,report,send_then_fail"
-BURST_S, REPORT_S, RETRY_S, REPLACED_S = 15, 10, 20, 9
+BURST_S, REPORT_S, RETRY_S, REPLACED_S = 15, 10, 20, 17
 
 
 def a_second_of_work(place: Town, second: int) -> None:
@@ -50,7 +49,6 @@ def test_acceptance_5_a_healthy_busy_system_is_no_message(tmp_path: Path) -> Non
                     scheduler, place.scheduler = place.scheduler, home.scheduler()
                     assert (old.stop(60), scheduler.stop()) == (0, 0)
                 time.sleep(max(0.0, begun + second + 1 - time.monotonic()))
-            wait_until(lambda: _all_calm(home), 60)
             assert [one.lines for group in GROUPS for one in place.new(group)] == []
             alerts = home.kit.center.alerts.newest()
             assert [alert for alert in alerts if alert.state != "pending"] == []
@@ -58,9 +56,4 @@ def test_acceptance_5_a_healthy_busy_system_is_no_message(tmp_path: Path) -> Non
             checks = home.kit.center.watchdogs.rules()
             assert rounds >= LENGTH_S // 30
             assert {name: row["error"] for name, row in checks.items()} == {one.id: None for one in shipped()}
-
-
-def _all_calm(home: Installation) -> bool:
-    """Whether no check finds a breach now, also not one that is too short to be told."""
-    rules = home.kit.center.watchdogs.rules()
-    return len(rules) == len(shipped()) and {row["state"] for row in rules.values()} <= {"ok", "no_data"}
+            assert {row["state"] for row in checks.values()} <= {"ok", "no_data"}

@@ -109,7 +109,7 @@ def test_a_task_that_ends_while_it_is_looked_at_has_its_last_run(
 @pytest.mark.timeout(120)
 def test_ctrl_c_stops_the_demo_and_leaves_nothing(tmp_path: Path) -> None:
     with running("demo", folder=tmp_path, TMPDIR=str(tmp_path)) as demo:
-        wait_until(lambda: "are up after" in demo.out.read_text(), 120)
+        wait_until(lambda: "are up after" in demo.out.read_text(), 60)
         demo.note()
         assert demo.end(signal.SIGINT) == 130
         wait_until(lambda: not demo.left(), 20)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import signal
 import subprocess
@@ -41,9 +40,7 @@ def drilled(stack: Stack, kind: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    "kind", ["worker-kill", "sql-blip"] if os.environ.get("TASKKIT_TEST_LARGE") else ["sql-blip"]
-)
+@pytest.mark.parametrize("kind", ["worker-kill", "sql-blip"])
 def test_a_healthy_embedded_installation_passes(embedded_stack: Stack, kind: str) -> None:
     passes_and_leaves_nothing(embedded_stack, kind)
 

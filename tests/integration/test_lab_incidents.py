@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,6 @@ EMBEDDED = [
     ("lost", "handler_not_deployed"),
     ("zombies", "dead_worker"),
 ]
-if not os.environ.get(
-    "TASKKIT_TEST_LARGE"
-):  # `taskkit lab score` runs all of them; each takes a third of a minute
-    EMBEDDED = EMBEDDED[:2] + EMBEDDED[3:4]
 
 
 def brought_about(rule: str, name: str, out: Path, **urls: Any) -> tuple[Scored, Diagnosis]:

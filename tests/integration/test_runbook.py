@@ -26,7 +26,6 @@ from tests.cases import broken
 from tests.waiting import wait_until
 
 NOW = datetime(2026, 3, 1, 1, tzinfo=UTC)
-TIMES = 20 if os.environ.get("TASKKIT_TEST_LARGE") else 6
 PARAMETERS = {"bundle": "", "since": "1h", "until": "", "zone": ""}
 
 
@@ -124,7 +123,7 @@ def test_ana_06_after_many_runs_no_kernel_and_no_file_is_left(
     monkeypatch.setattr("tempfile.tempdir", None)
     path = notebook(tmp_path, "since")
     before = len(psutil.Process().open_files()) + psutil.Process().num_fds()
-    for n in range(TIMES):
+    for n in range(20):
         running.executed(path, {"since": f"{n + 1}h"})
     assert not kernels()
     assert [one.name for one in tmp_path.iterdir()] == ["made.ipynb"]

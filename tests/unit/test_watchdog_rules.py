@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import fields
 
 from taskkit.errors import SettingsError
-from taskkit.watchdog.places import TomlLines
+from taskkit.settings.lines import line_of
 from taskkit.watchdog.rules import keys_of, load_rules, read_rules, shipped, shipped_text
 from taskkit.watchdog.signals import SIGNALS, Length, Rule, Size
 
@@ -202,10 +202,15 @@ def test_a_rule_cannot_be_changed() -> None:
 
 def test_lines_are_found_behind_long_texts_lists_and_comments() -> None:
     text = 'a = 1 # [x]\nb = """\n[[rule]]\nc = 1\n"""\n[[rule]]\nid = "]["\nlist = [\n  "x", # ]\n  "y"\n]\n"q k" = 1\n[[rule]]\nid = 2\nd.e = 3\n'
-    lines = TomlLines(text)
-    assert [lines.line(key=key) for key in ("a", "b", "absent")] == [1, 2, 1]
-    assert [lines.line("rule", 0, key) for key in ("", "id", "list", "q k", "c")] == [6, 7, 8, 12, 6]
-    assert [lines.line("rule", 1, key) for key in ("", "id", "d")] == [13, 14, 15]
+    assert [line_of(text, [key]) for key in ("a", "b", "absent")] == [1, 2, 1]
+    assert [line_of(text, ["rule", 0, *[key][: bool(key)]]) for key in ("", "id", "list", "q k", "c")] == [
+        6,
+        7,
+        8,
+        12,
+        6,
+    ]
+    assert [line_of(text, ["rule", 1, *[key][: bool(key)]]) for key in ("", "id", "d")] == [13, 14, 15]
 
 
 def test_lengths_and_sizes_refuse_what_is_none() -> None:

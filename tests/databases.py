@@ -11,13 +11,15 @@ from urllib.parse import unquote, urlsplit
 
 import pymysql
 
+from taskkit.center.sessions import Link
+
 numbers = itertools.count(1)
 
 
 def connect(url: str, **options: Any) -> pymysql.Connection[Any]:
     """A plain PyMySQL connection to a mysql:// or mariadb:// URL."""
     parts = urlsplit(url)
-    return pymysql.connect(
+    return Link(
         host=parts.hostname or "127.0.0.1",
         port=parts.port or 3306,
         user=unquote(parts.username or ""),

@@ -30,7 +30,7 @@ from tests.machine import ending_with_parent
 ROOT = Path(__file__).parents[1]
 CODE = struct.Struct("!i")
 LONGEST = 1 << 18
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 WARM = (
     "pymysql sqlalchemy.dialects.mysql.pymysql sqlalchemy.dialects.sqlite.pysqlite redis taskkit.worker.process "
     "taskkit.worker.nursery_link taskkit.scheduler.process taskkit.doors taskkit.embedded taskkit.queues.connect"
@@ -171,6 +171,7 @@ def _take_place(out: int, err: int) -> None:
 
 
 def _become(wanted: dict[str, Any]) -> None:
+    ctypes.CDLL(None).prctl(PR_SET_NAME, wanted["module"].encode())  # as ps and top name it
     os.chdir(wanted["cwd"])
     os.environ.clear()
     os.environ.update(wanted["env"])

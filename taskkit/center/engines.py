@@ -53,7 +53,7 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
         (sessions.prepare_pooled if pooled else sessions.prepare)(raw)
         raw._read_timeout = read_timeout  # noqa: SLF001 - a server that says nothing is found out sooner, and PyMySQL has no other way
 
-    event.listen(engine, "do_connect", _introduce)
+    event.listen(engine, "do_connect", _connect)
     event.listen(engine, "connect", prepare)
     event.listen(engine, "reset", _end_transaction)
     return engine
@@ -65,9 +65,9 @@ def _end_transaction(raw: Any, _record: Any, _state: Any) -> None:
         raw.rollback()
 
 
-def _introduce(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> sessions.Link:
     """Say who connects, as the process is called at this moment; a name in the URL is kept."""
-    parameters.setdefault("program_name", connection_name())
+    return sessions.Link(*arguments, **{"program_name": connection_name(), **parameters})
 
 
 def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> Engine:

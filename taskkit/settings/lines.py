@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 Path = tuple[str | int, ...]
 _BLANK = re.compile(r"[\s,]*(?:#[^\n]*[\s,]*)*")
@@ -26,8 +27,9 @@ def line_of(text: str, path: str | Sequence[str | int]) -> int:
     return found.get(wanted, 1)
 
 
-def lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line of every table, key and value of a list, by its path."""
+@lru_cache(maxsize=4)
+def lines(text: str) -> Mapping[tuple[str, ...], int]:
+    """The line of every table, key and value of a list, by its path; kept, as a file is asked about key by key."""
     return _LineReader(text).read()
 
 

@@ -78,7 +78,7 @@ def test_guarantee_4_ten_thousand_tasks_and_two_hundred_occurrences_run_once_eac
     for start in range(0, TASKS, 2500):
         home.kit.producer.enqueue_many(tasks[start : start + 2500])
     wait_until(
-        lambda: proof(home)["runs"] >= TASKS and proof(home)["occurrence_runs"] >= PERIODIC, 120, every=0.5
+        lambda: proof(home)["runs"] >= TASKS and proof(home)["occurrence_runs"] >= PERIODIC, 90, every=0.5
     )
     assert proof(home) == {
         "tasks": TASKS,

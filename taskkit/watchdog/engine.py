@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import Alert, AlertChange, AlertState, Event, Posting, Reading
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Posting, Reading, Silence
 from taskkit.center import TaskCenter
 from taskkit.center.alerts import object_name
 from taskkit.watchdog.post import Post
@@ -17,6 +17,7 @@ from taskkit.watchdog.rounds import (
     about_check,
     fares,
     retired,
+    silenced,
     soundness,
     turns,
 )
@@ -56,6 +57,7 @@ class Engine:
         live = self.center.alerts.open()
         silences = self.center.alerts.silences()
         firing = [alert for alert in live if alert.state is AlertState.FIRING]
+        self._tell_late_ends(rule, silences, now)
         check = self._fares(rule, outcome, now)
         about = about_check(rule, check, now, check_said(rule, check, now))
         readings = None
@@ -72,6 +74,14 @@ class Engine:
         self.center.alerts.record(
             [AlertChange(turn.before, turn.after) for turn in (retired(a, now) for a in gone)]
         )
+
+    def _tell_late_ends(self, rule: Rule, silences: Sequence[Silence], now: datetime) -> None:
+        """Tell what ended within a silence that is over, once, with when that was; unless another silence covers it now."""
+        for alert in self.center.alerts.ended_in_silence(rule.id):
+            covered = silenced(silences, rule.id, alert.object, now)
+            event = Event.RESOLVED if covered is None and rule.resolved else None
+            turn = Turn(alert, replace(alert, silence_id=covered), event)
+            self._write(rule, [turn], alert.resolved_at or now)
 
     def _fares(self, rule: Rule, outcome: CheckOutcome, now: datetime) -> CheckState:
         row = self.center.watchdogs.rules().get(rule.id)

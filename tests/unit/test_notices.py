@@ -490,6 +490,55 @@ def test_a_receiver_that_took_over_for_another_is_told_the_end_too(center: TaskC
     assert told_in_order(ops) == told_in_order(other) == [[(1, "firing")], [(1, "resolved")]]
 
 
+def in_silence(center: TaskCenter, clock: Clock, **covers: str) -> tuple[Robot, Any, Any]:
+    """An alert that was told, and that ended ten minutes into a silence of an hour: robot, rule and a look that is clear."""
+    ops = Robot(clock)
+    asked = rule("backlog", hold="0s", keep_firing="0s", group_wait="0s")
+    engine, courier = Engine(center, Post([ops])), couriers(center.outbox, [ops], "w", clock=clock)
+
+    def look(*readings: Any) -> list[list[tuple[int, str]]]:
+        engine.apply(asked, CheckOutcome(readings))
+        run(clock, courier, 10)
+        return told_in_order(ops)
+
+    assert look(breach("a")) == [[(1, "firing")]]
+    center.alerts.silence(clock.now + timedelta(hours=1), "ada", "import", **covers)
+    clock.move(600)
+    assert look(clear("a")) == [[(1, "firing")]]
+    assert center.alerts.alert(1).state is AlertState.RESOLVED
+    return ops, asked, look
+
+
+def test_what_ended_in_a_silence_is_told_as_over_once_when_the_silence_ends(
+    center: TaskCenter, clock: Clock
+) -> None:
+    ops, _, look = in_silence(center, clock)
+    ended = center.alerts.alert(1).resolved_at
+    clock.move(3000)
+    for _ in range(3):
+        assert look(clear("a")) == [[(1, "firing")], [(1, "resolved")]]
+    assert ops.calls[-1][1].items[0].at == ended, "the message says when it was over"
+
+
+def test_what_ended_in_a_silence_waits_for_the_next_one_that_covers_it(
+    center: TaskCenter, clock: Clock
+) -> None:
+    _, _, look = in_silence(center, clock, rule="backlog")
+    center.alerts.silence(clock.now + timedelta(hours=2), "ada", "and another", rule="backlog")
+    clock.move(3600)
+    assert look(clear("a")) == [[(1, "firing")]]
+    clock.move(3700)
+    assert look(clear("a")) == [[(1, "firing")], [(1, "resolved")]]
+
+
+def test_what_ended_in_a_silence_that_is_long_over_is_told_by_nobody(
+    center: TaskCenter, clock: Clock
+) -> None:
+    _, _, look = in_silence(center, clock)
+    clock.move(2 * 86_400)
+    assert look(clear("a")) == [[(1, "firing")]]
+
+
 def test_a_message_that_cannot_be_made_goes_elsewhere_and_holds_up_no_other(
     center: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,7 @@ class Reading:
     severity: str | None = None
     """In place of the rule's own."""
     said: dict[str, Said] = field(default_factory=dict)
-    """By language; there may be none where nothing is wrong."""
+    """By language; where nothing is wrong there may be none, or what the end of an alert means."""
     since: datetime | None = None
     """Since when it has been so, where the check knows better than the watchdog that just came to look."""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import SEVERITIES, Alert, AlertState, Event, Reading, ReadLevel
+from msgspec import structs
+
+from taskkit.alerts import SEVERITIES, Alert, AlertState, Event, Reading, ReadLevel, Said
 from taskkit.clock import seconds
 from taskkit.watchdog.signals import Rule
 
@@ -124,7 +126,26 @@ def _firing(alert: Alert, reading: Reading, rule: Rule, now: datetime, *, held: 
     keep = 0.0 if reading.object == CHECK else float(rule.keep_firing)
     if now - under.breach_at < seconds(keep) or (held and alert.told_at is not None):
         return under
-    return replace(under, state=AlertState.RESOLVED, resolved_at=now)
+    return _over(under, reading, now)
+
+
+def _over(alert: Alert, reading: Reading, now: datetime) -> Alert:
+    """Its end. What the check says of it goes before what the alert has said, which stays readable below it."""
+    return replace(
+        alert,
+        state=AlertState.RESOLVED,
+        resolved_at=now,
+        said=alert.said | {name: _ended(end, alert.said.get(name)) for name, end in reading.said.items()},
+    )
+
+
+def _ended(end: Said, before: Said | None) -> Said:
+    if before is None:
+        return end
+    lines = filter(None, (end.text, before.title, before.text))
+    return structs.replace(
+        before, title=end.title, text="\n".join(lines), actions=end.actions or before.actions
+    )
 
 
 def _event(before: Alert | None, after: Alert, reading: Reading, rule: Rule, now: datetime) -> Event | None:

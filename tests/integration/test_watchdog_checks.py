@@ -13,6 +13,8 @@ from taskkit.center import TaskFilter
 from taskkit.model import Finish
 from taskkit.states import Move, Outcome
 from taskkit.watchdog.checks import preload
+from taskkit.watchdog.engine import CheckOutcome, Engine
+from taskkit.watchdog.post import Post
 from taskkit.watchdog.rules import shipped
 from tests.centers import dispatch, failed, messages, new, periodic, start, succeeded
 from tests.towns import WORKER, Town, plan
@@ -213,6 +215,24 @@ def test_new_dead_letters_are_told_by_code_with_an_example_and_end_by_themselves
     assert town.breaches(rule("given_up", above=1)).keys() == {"mail"}
     town.pass_by(700, every=100)
     assert town.breaches(asked) == {}
+
+
+def test_the_end_of_given_up_says_that_the_dead_tasks_are_still_there(town: Town) -> None:
+    asked, engine = rule("given_up"), Engine(town.center, Post([]))
+    town.run(new("mail"), new("mail"), new("push"), ends="given_up")
+    engine.apply(asked, CheckOutcome(tuple(town.look(asked))))
+    town.pass_by(700, every=100)
+    engine.apply(asked, CheckOutcome(tuple(town.look(asked))))
+    town.pass_by(100)
+    engine.apply(asked, CheckOutcome(tuple(town.look(asked))))
+    ends = {one.object: one for one in town.center.alerts.newest(["resolved"])}
+    assert ends["mail"].said["en"].title == (
+        "2 dead tasks remain in taskkit tasks dead; no more of mail gave up within 10 min"
+    )
+    assert "1 dead task remains" in ends["push"].said["en"].title
+    assert "仍有 2 个死信任务" in ends["mail"].said["zh"].title
+    assert "2 tasks of mail gave up" in ends["mail"].said["en"].text, "what it said before stays readable"
+    assert town.look(asked) == []
 
 
 def test_what_a_person_gave_up_is_no_news_and_neither_is_a_failure_that_is_retried(town: Town) -> None:

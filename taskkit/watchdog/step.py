@@ -1,7 +1,8 @@
 """The life of an alert: what it was and what a check read → what it is, and what is to be told. Pure; the clock is given.
 
 pending → firing → resolved. It fires when every look for ``for`` has found it over its limit; it is over when every look
-for ``keep_firing`` has found it under its lower mark. What cannot be judged (no data) changes nothing.
+for ``keep_firing`` has found it under its lower mark. What cannot be judged (no data) changes nothing, but where the rule
+has ``no_data_ends``: there it is over, with a word, when it was not seen over its limit for so long.
 """
 
 from __future__ import annotations
@@ -115,8 +116,11 @@ def _seen(alert: Alert, reading: Reading, rule: Rule, now: datetime) -> Alert:
 
 def _firing(alert: Alert, reading: Reading, rule: Rule, now: datetime, *, held: bool) -> Alert:
     """One that fires. While another alert explains it, one that was told does not end: what one reads then may be wrong."""
+    held = held and alert.told_at is not None
     if reading.level is ReadLevel.NO_DATA:
-        return alert
+        patience = getattr(rule, "no_data_ends", None)
+        waits = held or patience is None or now - alert.breach_at < seconds(patience)
+        return alert if waits else _over(alert, reading, now)
     if reading.level is ReadLevel.BREACH:
         flaps = alert.flaps + (alert.under_at is not None)
         return replace(_seen(alert, reading, rule, now), flaps=flaps, under_at=None)
@@ -124,7 +128,7 @@ def _firing(alert: Alert, reading: Reading, rule: Rule, now: datetime, *, held: 
     if reading.level is ReadLevel.BETWEEN:
         return replace(under, breach_at=now)
     keep = 0.0 if reading.object == CHECK else float(rule.keep_firing)
-    if now - under.breach_at < seconds(keep) or (held and alert.told_at is not None):
+    if now - under.breach_at < seconds(keep) or held:
         return under
     return _over(under, reading, now)
 

@@ -17,7 +17,7 @@ from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.rules import shipped
 from tests.centers import dispatch, failed, messages, new, periodic, start, succeeded
-from tests.towns import WORKER, Town, plan
+from tests.towns import WORKER, Town, assert_said, plan
 from tests.watchdogs import rule
 
 pytest_plugins = ["tests.center_fixtures"]
@@ -167,6 +167,13 @@ def test_too_few_runs_are_no_data_and_many_bad_ones_a_breach_that_ends(town: Tow
     town.pass_by(700)
     town.run(*[new() for _ in range(30)])
     assert town.levels(asked) == {"": ReadLevel.CLEAR}
+
+
+def test_what_cannot_be_judged_any_more_says_why_it_ends(town: Town) -> None:
+    for asked in (rule("success_rate"), rule("slow")):
+        (reading,) = town.look(asked)
+        assert_said(reading.said)
+        assert f"For 60 min {asked.id} was not seen over its limit" in reading.said["en"].text
 
 
 def test_a_stricter_goal_than_the_diagnosis_has_words_of_its_own(town: Town) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskkit.alerts import Alert, AlertState, Event, Reading, ReadLevel, Silence
+from taskkit.alerts import Alert, AlertState, Event, Reading, ReadLevel, Said, Silence
 from taskkit.watchdog.rounds import (
     CheckState,
     about_check,
@@ -300,6 +300,25 @@ def test_one_that_ends_in_a_silence_ends_without_a_message() -> None:
     one = life().looks([0], breach()).looks(range(10, 400, 10), clear(), silence_id=1)
     assert one.events == [FIRING]
     assert one.alert is None
+
+
+@pytest.mark.parametrize("name", ["success_rate", "slow"])
+def test_in_a_system_in_which_nothing_runs_it_is_over_after_a_while_with_a_word(name: str) -> None:
+    life = Life(rule(name, hold="0s", keep_firing="1m", no_data_ends="1h", repeat=None))
+    quiet = Reading("", ReadLevel.NO_DATA, said={"en": Said(title="too few runs", text="to tell")})
+    life.looks(range(0, 61, 30), breach()).looks(range(90, 3660, 30), quiet)
+    assert life.events == [Event.FIRING]
+    turn = life.look(3660, quiet)
+    assert life.told[-1] == (3660, Event.RESOLVED)
+    assert turn.after is not None
+    assert turn.after.said["en"] == Said(title="too few runs", text="to tell\ntoo much")
+
+
+def test_without_that_limit_it_waits_for_runs_and_one_that_is_explained_does_too() -> None:
+    for keys, quiet in (({"no_data_ends": None}, {}), ({"no_data_ends": "1h"}, {"inhibited_by": "stores"})):
+        life = Life(rule("success_rate", hold="0s", repeat=None, **keys)).looks([0], breach())
+        life.looks(range(30, 20_000, 600), no_data(), **quiet)
+        assert life.events == [Event.FIRING]
 
 
 def test_a_rule_that_does_not_tell_ends_does_not() -> None:

@@ -109,24 +109,46 @@ class Engine:
         fired = []
         for turn in found:
             postings = self._postings(turn, rule, now)
-            alert_id = self.center.alerts.record([AlertChange(turn.before, turn.after, postings)])[0]
-            _tell(turn, alert_id, len(postings))
-            if turn.after is not None and turn.event is Event.FIRING and alert_id:
-                fired.append(replace(turn.after, id=alert_id))
+            after = turn.after if postings else _untold(turn)
+            alert_id = self.center.alerts.record([AlertChange(turn.before, after, postings)])[0]
+            if _is_news(turn, postings):
+                _tell(turn, alert_id, len(postings))
+                if turn.after is not None and turn.event is Event.FIRING and alert_id:
+                    fired.append(replace(turn.after, id=alert_id))
         return Moved(tuple(found), tuple(fired))
+
+
+def _untold(turn: Turn) -> Alert | None:
+    """The alert where no receiver takes the news: nobody was told, or nobody since."""
+    if turn.after is None or turn.event not in (Event.FIRING, Event.REPEAT):
+        return turn.after
+    return replace(turn.after, told_at=None if turn.before is None else turn.before.told_at)
+
+
+def _is_news(turn: Turn, postings: Sequence[Posting]) -> bool:
+    """Whether a step is to be said in the log: what no receiver takes is tried at every look, and is news once."""
+    before, after = turn.before, turn.after
+    if postings or before is None or after is None or before.state is not after.state:
+        return True
+    quiet = before.silence_id is not None or before.inhibited_by is not None
+    return quiet or before.severity != after.severity
 
 
 def _tell(turn: Turn, alert_id: int, postings: int) -> None:
     """Say in the log what began and what ended: also where there is no receiver."""
-    alert = turn.after
-    if alert is None or not alert_id or turn.event not in (Event.FIRING, Event.REPEAT, Event.RESOLVED):
+    alert, before = turn.after, turn.before
+    if alert is None or not alert_id:
+        return
+    quiet = alert.silence_id is not None or alert.inhibited_by is not None
+    ended = alert.state is AlertState.RESOLVED
+    if turn.event is None and (not ended or quiet or before is None or before.state is not AlertState.FIRING):
         return
     said = alert.said.get("en")
     ended = turn.event is Event.RESOLVED
     log.log(
         logging.WARNING if not ended else logging.INFO,
         "%s: %s%s: %s",
-        "resolved" if ended else turn.event.value,
+        turn.event or alert.state,
         alert.rule,
         f" {alert.object}" if alert.object else "",
         said.title if said else alert.cause,

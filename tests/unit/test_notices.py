@@ -539,6 +539,36 @@ def test_what_ended_in_a_silence_that_is_long_over_is_told_by_nobody(
     assert look(clear("a")) == [[(1, "firing")]]
 
 
+def test_where_no_receiver_takes_it_nobody_was_told_until_there_is_one(
+    center: TaskCenter, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = rule("backlog", hold="0s", keep_firing="0s", group_wait="0s", severity="warning")
+    nobody, deaf = Engine(center, Post([])), Engine(center, Post([Robot(clock, severity="critical")]))
+    with caplog.at_level("INFO", "taskkit.watchdog"):
+        fired = [len(one.apply(asked, CheckOutcome((breach("a"),))).fired) for one in (nobody, deaf, nobody)]
+        assert fired == [1, 0, 0], "it began once"
+        assert center.alerts.alert(1).told_at is None
+        clock.move(5 * 3600)
+        nobody.apply(asked, CheckOutcome((breach("a"),)))
+        assert center.alerts.alert(1).told_at is None
+        ops = Robot(clock)
+        engine, courier = Engine(center, Post([ops])), couriers(center.outbox, [ops], "w", clock=clock)
+        engine.apply(asked, CheckOutcome((breach("a"),)))
+        run(clock, courier, 10)
+        assert told_in_order(ops) == [[(1, "firing")]]
+        told = center.alerts.alert(1).told_at
+        assert told is not None
+        clock.move(5 * 3600)
+        for _ in range(3):
+            nobody.apply(asked, CheckOutcome((breach("a"),)))
+        assert center.alerts.alert(1).told_at == told, "nobody heard the repeat"
+        nobody.apply(asked, CheckOutcome((breach("b"), clear("a"))))
+        nobody.apply(asked, CheckOutcome((clear("b"),)))
+    said = [line.getMessage() for line in caplog.records if line.name == "taskkit.watchdog"]
+    assert said == [f"{what}: backlog {name}: too much" for what, name in
+                    (("firing", "a"), ("firing", "a"), ("resolved", "a"), ("firing", "b"), ("resolved", "b"))]  # fmt: skip
+
+
 def test_a_message_that_cannot_be_made_goes_elsewhere_and_holds_up_no_other(
     center: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def inhibitor(rule: Rule, firing: Iterable[Alert]) -> str | None:
 def silenced(silences: Iterable[Silence], rule: str, name: str, now: datetime) -> int | None:
     """The id of the silence that covers an object of a rule at this instant."""
     for one in silences:
-        covers = one.rule in {None, rule} and (one.object is None or fnmatchcase(name, one.object))
+        covers = one.rule in {None, rule} and (one.object is None or fnmatchcase(name.strip(), one.object))
         if covers and one.starts_at <= now < one.ends_at:
             return one.id
     return None

@@ -16,8 +16,8 @@ from taskkit.alerts import SEVERITIES, Alert, AlertState, Event, Reading, ReadLe
 from taskkit.clock import seconds
 from taskkit.watchdog.signals import Rule
 
-CHECK = "(check)"
-"""The object of alerts about a check that fails or finds nothing to judge by."""
+CHECK = " (check)"
+"""The object of alerts about a check that fails or finds nothing to judge by: no queue's or code's name begins with a space."""
 LOOKS_MISSED = 3
 """So many looks may be missing (a watchdog that was restarted) and a breach still counts as one without a break."""
 OVER = (ReadLevel.BREACH, ReadLevel.BETWEEN)

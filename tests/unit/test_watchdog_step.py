@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskkit.alerts import Alert, AlertState, Event, Reading, ReadLevel, Said, Silence
+from taskkit.errors import InputError
+from taskkit.names import check_name
 from taskkit.watchdog.rounds import (
     CheckState,
     about_check,
@@ -216,6 +219,21 @@ def test_dog_02_a_failed_check_keeps_the_alerts_and_becomes_one_itself() -> None
         asked, live, [breach()], at(seconds=600), about=about_check(asked, back, at(seconds=600), {})
     )
     assert {t.after.object: t.event for t in found if t.after} == {"": None, CHECK: RESOLVED}
+
+
+def test_a_queue_may_be_called_like_the_alert_about_a_check_and_is_looked_after_all_the_same() -> None:
+    with pytest.raises(InputError):
+        check_name(CHECK, "queue")
+    name = check_name(CHECK.strip(), "queue")
+    asked = rule("backlog", hold="0s", keep_firing="0s")
+    failing = about_check(asked, CheckState("failed", at(hours=-1)), at(), {})
+    found = turns(asked, [], [breach(name)], at(), about=failing)
+    assert {t.after.object: t.event for t in found if t.after} == {name: FIRING, CHECK: FIRING}
+    live = [replace(t.after, id=n) for n, t in enumerate(found, 1) if t.after]
+    found = turns(asked, live, [], at(seconds=1), about=clear(CHECK))
+    assert {t.after.object: t.event for t in found if t.after} == {name: RESOLVED, CHECK: RESOLVED}
+    written = Silence(1, "backlog", "(check)", at(), at(hours=1), "ada", "as people write it")
+    assert silenced([written], "backlog", CHECK, at()) == 1
 
 
 def test_a_check_that_says_nothing_had_data() -> None:

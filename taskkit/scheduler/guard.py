@@ -153,7 +153,9 @@ class GuardPolicy:
     def hearers(self, item: Item) -> list[Receiver]:
         """Whom to tell."""
         named = [one for one in self.receivers if one.name in self.names] or self.receivers
-        return [one for one in named if one.options.takes(item)]
+        from taskkit.receivers.protocol import hearers
+
+        return hearers(named, item)
 
 
 def read_policy(settings: Settings) -> GuardPolicy:

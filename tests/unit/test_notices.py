@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as changed
 
 from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Notice, Posting, Said
 from taskkit.center import TaskCenter
@@ -490,6 +492,11 @@ def test_a_receiver_that_took_over_for_another_is_told_the_end_too(center: TaskC
     assert told_in_order(ops) == told_in_order(other) == [[(1, "firing")], [(1, "resolved")]]
 
 
+def alert_of(severity: str) -> Alert:
+    said = {"en": Said(title="t")}
+    return Alert(1, "backlog", "a", AlertState.FIRING, severity, "burst", 1.0, "tasks", said, START, START)
+
+
 def in_silence(center: TaskCenter, clock: Clock, **covers: str) -> tuple[Robot, Any, Any]:
     """An alert that was told, and that ended ten minutes into a silence of an hour: robot, rule and a look that is clear."""
     ops = Robot(clock)
@@ -567,6 +574,25 @@ def test_where_no_receiver_takes_it_nobody_was_told_until_there_is_one(
     said = [line.getMessage() for line in caplog.records if line.name == "taskkit.watchdog"]
     assert said == [f"{what}: backlog {name}: too much" for what, name in
                     (("firing", "a"), ("firing", "a"), ("resolved", "a"), ("firing", "b"), ("resolved", "b"))]  # fmt: skip
+
+
+def test_what_two_receivers_of_one_robot_take_is_told_there_once_by_the_more_particular(
+    center: TaskCenter, clock: Clock
+) -> None:
+    calm = Robot(clock, "calm", robot="group")
+    twin = Robot(clock, "twin", robot="group")
+    loud = Robot(clock, "loud", robot="group", severity="critical")
+    other = Robot(clock, "other")
+    asked = rule("backlog", hold="0s", keep_firing="0s", severity="warning")
+    post = Post([calm, twin, loud, other])
+
+    def told(severity: str, event: Event = Event.FIRING, **keys: Any) -> list[str]:
+        turned = replace(alert_of(severity), resolved_at=START)
+        return [one.receiver for one in post.postings(turned, event, changed(asked, **keys), START)]
+
+    assert told("warning") == ["calm", "other"]
+    assert told("critical") == told("critical", Event.RESOLVED) == ["loud", "other"]
+    assert told("critical", receivers=("twin",)) == ["twin"]
 
 
 def test_a_message_that_cannot_be_made_goes_elsewhere_and_holds_up_no_other(

@@ -121,6 +121,10 @@ class Item(Struct, frozen=True, kw_only=True):
     """To the console or to the executed notebook; "" where there is none."""
     file: str = ""
     """The executed notebook on the disk of the watchdog; "" where there is none."""
+    host: str = ""
+    """On which host the file lies."""
+    command: str = ""
+    """Makes the file anew."""
     flaps: int = 0
 
 

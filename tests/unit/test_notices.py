@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,8 +18,11 @@ from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Notice, 
 from taskkit.center import TaskCenter
 from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Options, Reply, Verdict
+from taskkit.settings import Settings
 from taskkit.watchdog.engine import CheckOutcome, Engine
+from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.post import Post
+from tests.waiting import wait_until
 from tests.watchdogs import breach, clear, rule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -431,6 +435,19 @@ def test_a_notebook_does_not_take_the_place_of_an_alert_that_waits(center: TaskC
     post(center, 1, Event.EVIDENCE)
     run(clock, courier, 60)
     assert told_in_order(robot) == [[(1, "firing")], [(1, "evidence")]]
+
+
+def test_a_notebook_says_on_which_host_it_lies_and_how_to_make_it(
+    center: TaskCenter, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Evidence, "page", lambda self, alert, rule: tmp_path / "1-backlog.html")
+    evidence = Evidence(Settings(home=tmp_path), center)
+    evidence.ask(alert_of("critical"), rule("backlog", group_wait="0s"), Post([Robot(clock)]))
+    (waiting,) = wait_until(lambda: center.outbox.waiting(["ops"]), 10)
+    evidence.stop()
+    (told,) = waiting.notice.items
+    assert (told.host, told.command) == (socket.gethostname(), "taskkit runbook run backlog")
+    assert told.file.endswith("1-backlog.html")
 
 
 def test_an_end_that_comes_while_a_repeat_gathers_is_told(center: TaskCenter, clock: Clock) -> None:

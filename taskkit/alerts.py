@@ -65,7 +65,7 @@ class Reading:
     severity: str | None = None
     """In place of the rule's own."""
     said: dict[str, Said] = field(default_factory=dict)
-    """By language; there may be none where nothing is wrong."""
+    """By language; where nothing is wrong there may be none, or what the end of an alert means."""
     since: datetime | None = None
     """Since when it has been so, where the check knows better than the watchdog that just came to look."""
 
@@ -121,6 +121,10 @@ class Item(Struct, frozen=True, kw_only=True):
     """To the console or to the executed notebook; "" where there is none."""
     file: str = ""
     """The executed notebook on the disk of the watchdog; "" where there is none."""
+    host: str = ""
+    """On which host the file lies."""
+    command: str = ""
+    """Makes the file anew."""
     flaps: int = 0
 
 

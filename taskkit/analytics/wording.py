@@ -15,6 +15,7 @@ from taskkit.errors import InputError
 from taskkit.zone import load_zone
 
 LANGUAGES = ("en", "zh")
+BESIDE = {"en": "{} ({})", "zh": "{}（{}）"}
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 
@@ -114,6 +115,11 @@ def fill(text: str, diagnosis: Diagnosis, language: str) -> str:
     for name in ("binding", "next_bound"):
         if diagnosis.details.get(name):
             values[name] = Value(word("bounds", str(diagnosis.details[name]), language))
+    rate = diagnosis.figure("next_bound_per_s")
+    if "next_bound" in values and rate is not None:
+        values["next_bound"] = Value(
+            BESIDE[language].format(values["next_bound"], values["next_bound_per_s"])
+        )
     return string.Formatter().vformat(text, (), values)
 
 

@@ -195,6 +195,10 @@ class CheckDesk:
         rows = self._ask(sql.NEW_DEAD, since=self._bind(since))
         return [NewDead(**(row | {"error": row["error"] or "", "tasks": int(row["tasks"])})) for row in rows]
 
+    def dead(self, code: str) -> int:
+        """How many given up tasks of a code there are."""
+        return int(self._ask(sql.DEAD, code=code)[0]["tasks"])
+
     def not_fired(self, since: datetime, until: datetime) -> list[NotFired]:
         """Planned times between these instants that did not fire, by code and reason."""
         rows = self._window(sql.NOT_FIRED, since, until)

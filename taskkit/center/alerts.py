@@ -22,6 +22,8 @@ from taskkit.texts import encodable
 
 INSTANTS = ("since", "breach_at", "under_at", "firing_at", "told_at", "resolved_at", "acked_at")
 OBJECT_LETTERS = 190
+LATE_S = 86_400
+"""What ended within a silence is told so long after the end of that at most."""
 STATES = tuple(state.value for state in AlertState)
 
 
@@ -105,6 +107,7 @@ class AlertBook:
             "id": before.id,
             "before": before.state.value,
             "told_before": told,
+            "silence_before": before.silence_id,
         }
         return before.id if self._run(connection, sql.ALERT_SET, values).rowcount else 0
 
@@ -165,6 +168,21 @@ class AlertBook:
         """Those that hold now, and with ``coming`` those that have not begun yet."""
         rows = self.database.read(lambda c: self._run(c, sql.SILENCES, {}).all())
         return [self._silence(row) for row in rows if coming or row.holds]
+
+    def ended_in_silence(self, rule: str) -> list[Alert]:
+        """Alerts of a rule that people were told of, and that ended within a silence which is over since; of one day."""
+        over = self.database.read(lambda c: self._run(c, sql.SILENCES_OVER, {"seconds": LATE_S}).all())
+        if not over:
+            return []
+        values = {
+            "rule": rule,
+            "ids": [int(row.id) for row in over],
+            "since": min(row.starts_at for row in over),
+        }
+        return [
+            self._alert(row)
+            for row in self.database.read(lambda c: self._run(c, sql.ENDED_WITHIN, values).all())
+        ]
 
     def _silence(self, row: Row[Any]) -> Silence:
         starts, ends = (self.database.dialect.instant(at) for at in (row.starts_at, row.ends_at))

@@ -139,6 +139,12 @@ class NodeDesk:
 
         return self.database.write(take)
 
+    def lease_holder(self, name: str) -> str | None:
+        """Who holds the lease ``name`` now."""
+        text = self.database.text(sql.LEASE_HOLDER)
+        found = self.database.read(lambda c: c.execute(text, {"name": name}).scalar())
+        return str(found) if found else None
+
     def drop_lease(self, name: str, holder: str) -> None:
         """Give the lease back, so that another need not wait for its end."""
         self._write(sql.LEASE_DROP, {"name": name, "holder": holder})

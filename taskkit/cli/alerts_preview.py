@@ -11,12 +11,12 @@ import click
 from taskkit.cli.front import Front, pass_front
 from taskkit.cli.options import json_option
 from taskkit.errors import InputError
+from taskkit.receivers.keys import KINDS
 
 if TYPE_CHECKING:
     from taskkit.alerts import Alert, Notice
     from taskkit.receivers.protocol import CallPayload, Receiver
 
-KINDS = ("wecom", "dingtalk", "feishu", "webhook", "mail")
 URLS = {
     "wecom": "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=preview-preview-preview",
     "dingtalk": "https://oapi.dingtalk.com/robot/send?access_token=preview-preview-preview",
@@ -32,7 +32,9 @@ USUAL = ("wecom", "dingtalk")
 @click.option(
     "--lang", "language", type=click.Choice(["en", "zh"]), help="Language (default: the receiver's)."
 )
-@click.option("--kind", type=click.Choice(KINDS), help="As this kind of receiver shows it (default: yours).")
+@click.option(
+    "--kind", type=click.Choice(list(KINDS)), help="As this kind of receiver shows it (default: yours)."
+)
 @click.option("--out", metavar="FILE", help="Write a page of HTML that looks about as in the chat.")
 @json_option
 @pass_front

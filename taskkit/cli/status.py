@@ -12,6 +12,7 @@ from taskkit.cli.front import Front, pass_front
 from taskkit.cli.life import START_ALL, is_fresh, queues_of, serve
 from taskkit.cli.limits import limits_of
 from taskkit.cli.options import json_option
+from taskkit.cli.status_alerts import NONE, alerting, lines_of, table_of, watched
 from taskkit.clock import monotonic
 from taskkit.errors import TaskkitError
 from taskkit.names import is_drill_queue
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 
 NAMED = 5
 """So many queues without a worker are named."""
-EMPTY: dict[str, Any] = {"schedulers": [], "workers": [], "queues": [], "limits": [], "tasks": {}}
+EMPTY: dict[str, Any] = {"schedulers": [], "workers": [], "queues": [], "limits": [], "tasks": {}, **NONE}
 
 
 @click.command()
 @json_option
 @pass_front
 def command(front: Front, as_json: bool) -> None:
-    """Show the stores, the schedulers and workers, what waits in each queue, and how many tasks are in which status.
+    """Show the stores, the schedulers, workers and watchdogs, what waits in each queue, how many tasks are in which status,
+    and the alerts that are open.
 
     Exit code 1 when a store does not answer or the schema does not fit.
 
@@ -52,6 +54,7 @@ def state_of(front: Front) -> dict[str, Any]:
     """Everything that ``--json`` prints."""
     database = _asked(front.database_shown(), lambda: _look_at_database(front))
     found: dict[str, Any] = {"stores": {"database": database, "broker": None}, **EMPTY}
+    found["alerting"] = alerting(front.settings)
     if database["ok"]:
         found["stores"]["broker"] = _asked(front.broker_shown(), lambda: _look_at_broker(front))
         found |= _figures(front.kit.center)
@@ -99,6 +102,7 @@ def _figures(center: TaskCenter) -> dict[str, Any]:
         "queues": [_backlog(backlog) for _, backlog in sorted(center.read.backlogs().items())],
         "limits": limits_of(center),
         "tasks": {status.label: count for status, count in center.read.counts().items()},
+        **watched(center),
     }
 
 
@@ -119,7 +123,13 @@ def _show(found: dict[str, Any]) -> None:
     show(table(("store", "where", "answer"), stores))
     if not found["stores"]["database"]["ok"]:
         return
-    for part in (_schedulers(found["schedulers"]), _workers(found["workers"]), _queues(found["queues"])):
+    watchdogs = [table_of(found["watchdogs"])] if found["watchdogs"] else []
+    for part in (
+        _schedulers(found["schedulers"]),
+        _workers(found["workers"]),
+        *watchdogs,
+        _queues(found["queues"]),
+    ):
         show("", part)
     counts = [f"{count} {name}" for name, count in found["tasks"].items() if count]
     show("", "tasks: " + (", ".join(counts) or "none yet"))
@@ -141,7 +151,7 @@ def _advise(found: dict[str, Any]) -> None:
     for role in ("scheduler", "worker"):
         if not any(node["alive"] for node in found[f"{role}s"]):
             show(f"no {role} is alive: {START_ALL}")
-    for line in (*_unserved(found), *_of_drills(found), *_limited(found)):
+    for line in (*lines_of(found), *_unserved(found), *_of_drills(found), *_limited(found)):
         show(line)
     if found["tasks"].get("given_up"):
         show("some gave up: taskkit tasks list --status given_up")

@@ -85,7 +85,17 @@ def _center(front: Front, policy: Policy) -> TaskCenter:
 def _right(policy: Policy) -> str:
     names = [one.name for one in policy.receivers]
     told = f"alerts go to {', '.join(names)}" if names else "no receiver: alerts stand in the log and in SQL"
-    return f"rules and receivers are right: {len(policy.enabled)} rules, {told}"
+    rules = "1 rule" if len(policy.enabled) == 1 else f"{len(policy.enabled)} rules"
+    told += "".join(f"; {' and '.join(some)} are one place, which is told once" for some in _twins(policy))
+    return f"rules and receivers are right: {rules}, {told}"
+
+
+def _twins(policy: Policy) -> list[list[str]]:
+    """The names of receivers that have one address."""
+    robots: dict[str, list[str]] = {}
+    for one in policy.receivers:
+        robots.setdefault(one.robot, []).append(one.name)
+    return [names for names in robots.values() if len(names) > 1]
 
 
 def _chosen(policy: Policy, rule: str | None) -> Sequence[Rule]:

@@ -49,6 +49,14 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertingFacts:
+    """Who is told of alerts, as this node reads ``receivers.toml``; ``problem`` is why it cannot be read."""
+
+    receivers: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All facts. A store that did not answer has its sentence in ``…_problem`` instead."""
 
@@ -58,6 +66,7 @@ class Facts:
     broker_problem: str | None = None
     nodes: NodeFacts | None = None
     folders: tuple[Folder, ...] = ()
+    alerting: AlertingFacts = AlertingFacts()
     tzdata: str = ""
     payload_bytes: int = 262_144
     result_bytes: int = 65_536

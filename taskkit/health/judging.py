@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from taskkit.health.broker import judge_broker
 from taskkit.health.facts import Facts
-from taskkit.health.findings import Finding, Level, error, note
+from taskkit.health.findings import Finding, Level, error, note, ok, warning
 from taskkit.health.nodes import judge_nodes
 from taskkit.health.places import judge_places
 from taskkit.health.sql import judge_sql
@@ -14,7 +14,7 @@ from taskkit.health.sql import judge_sql
 
 def judge(facts: Facts) -> list[Finding]:
     """One finding for everything that could be looked at, what is fine too; the worst first."""
-    found = [*_sql(facts), *_broker(facts), *judge_nodes(facts), *judge_places(facts)]
+    found = [*_sql(facts), *_broker(facts), *judge_nodes(facts), *judge_places(facts), *_alerting(facts)]
     ranks = list(Level)
     return sorted(found, key=lambda finding: ranks.index(finding.level))
 
@@ -45,3 +45,16 @@ def _broker(facts: Facts) -> Iterable[Finding]:
         return []
     what = "the embedded broker is not running"
     return [note("broker.reachable", what, "tasks wait until it is", "it starts with `taskkit up`")]
+
+
+def _alerting(facts: Facts) -> Iterable[Finding]:
+    """Nothing where nobody is to be told: an installation need not be watched."""
+    names, problem = facts.alerting.receivers, facts.alerting.problem
+    if problem is not None:
+        why = "alerts reach nobody: no watchdog starts with it, and no scheduler can tell that the watchdogs are dead"
+        advice = (
+            "correct it until `taskkit watchdog check` is content; its variables must be set where schedulers "
+            "and watchdogs run, and here for this look"
+        )
+        return [warning("alerting.receivers", f"the receivers cannot be read here: {problem}", why, advice)]
+    return [ok("alerting.receivers", f"alerts go to {', '.join(names)}")] if names else []

@@ -14,8 +14,8 @@ from taskkit.clock import monotonic, parse_instant
 from taskkit.cron import tzdata_version
 from taskkit.doors import key_prefix
 from taskkit.embedded import Embedded
-from taskkit.errors import BrokerUnavailable, StoreError
-from taskkit.health.facts import BrokerFacts, Facts, Folder, NodeFacts
+from taskkit.errors import BrokerUnavailable, SettingsError, StoreError
+from taskkit.health.facts import AlertingFacts, BrokerFacts, Facts, Folder, NodeFacts
 from taskkit.model import Message
 from taskkit.queues import connect
 from taskkit.queues.redis import RedisQueue
@@ -31,6 +31,7 @@ def look(settings: Settings) -> Facts:
     with closing(TaskCenter(settings.sqlalchemy_url(), pool_size=2)) as center:
         facts = Facts(
             folders=tuple(folders(settings)),
+            alerting=alerting(settings),
             tzdata=tzdata_version(),
             payload_bytes=settings.max_payload_bytes,
             result_bytes=settings.max_result_bytes,
@@ -141,6 +142,16 @@ def _settled(message: Message, center: TaskCenter) -> bool:
         return (center.now() - parse_instant(message.dispatched_at)).total_seconds() > SETTLED_S
     except (ValueError, TypeError):
         return False
+
+
+def alerting(settings: Settings) -> AlertingFacts:
+    """The receivers of alerts, or what is wrong with them."""
+    from taskkit.receivers.loading import load_receivers
+
+    try:
+        return AlertingFacts(tuple(one.name for one in load_receivers(settings)))
+    except SettingsError as error:
+        return AlertingFacts(problem=str(error))
 
 
 def folders(settings: Settings) -> list[Folder]:

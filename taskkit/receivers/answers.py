@@ -41,6 +41,11 @@ def code_of(answer: dict[str, Any], keys: Sequence[str] = ("errcode",)) -> int |
     return None
 
 
+def counted(heard: Heard, code: int | None) -> int | None:
+    """The code, where it says something: not under a status of trouble, and no success beside a status that is none."""
+    return None if heard.status >= 500 or (code == 0 and heard.status >= 300) else code
+
+
 def no_code(heard: Heard, address: Address) -> Reply:
     """The reply for an answer without a code, or for none: to be tried again."""
     return Reply(Verdict.RETRY, heard.code, address.redact(heard.text) if heard.body else "")

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
-from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 import httpx
+
+from taskkit.logs.quiet import unlogged
 
 T = TypeVar("T")
 MOST_BYTES = 65_536
 """Of an answer, that are read: the rest is of no use."""
 GRACE_S = 0.5
 """How much later than its own limit a call is left to itself: a look-up of a name cannot be broken off."""
-URL_LOGGERS = (
-    "httpx",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-)
-
-_silent: ContextVar[bool] = ContextVar("_silent", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +94,6 @@ def _alone(coroutine: Coroutine[Any, Any, T]) -> T:
         with contextlib.suppress(Exception):
             loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
-
-
-@contextlib.contextmanager
-def unlogged() -> Iterator[None]:
-    """Inside the block httpx and httpcore log nothing."""
-    _watch_loggers()
-    token = _silent.set(True)
-    try:
-        yield
-    finally:
-        _silent.reset(token)
-
-
-@cache
-def _watch_loggers() -> None:
-    for name in URL_LOGGERS:
-        logging.getLogger(name).addFilter(lambda record: not _silent.get())
 
 
 _WORDS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (

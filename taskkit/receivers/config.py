@@ -27,6 +27,7 @@ TOKENS = {"wecom": "key", "dingtalk": "access_token"}
 """The parameter of a robot's URL that is its secret."""
 SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S = 0.5, 15.0
 RESERVED = "TASKKIT_"
+NOT_SET = "there is no such environment variable, or it is empty"
 LONGEST_SHOWN, SHORTEST_UNUSUAL = 48, 20
 """Letters of the name of a variable that are shown, and of one that has no _ in it."""
 
@@ -203,7 +204,7 @@ class _Table:
             self.refuse(key, f"{key}: variables that begin with {RESERVED} are settings; choose another name")
         value, shown = self.env.get(variable, "").strip(), _variable(variable)
         if not value:
-            self.refuse(key, f"{key} = {shown!r}: there is no such environment variable, or it is empty")
+            self.refuse(key, f"{key} = {shown!r}: {NOT_SET}")
         if any(letter < " " for letter in value):
             self.refuse(key, f"{key} = {shown!r}: there is a control character in what it holds")
         return Hidden(value)

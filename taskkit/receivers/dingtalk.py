@@ -17,7 +17,7 @@ import httpx
 from taskkit.alerts import Notice
 from taskkit.receivers import digest
 from taskkit.receivers.addresses import NOTHING, Address, Hidden
-from taskkit.receivers.answers import JSON, code_of, decoded, encoded, looks_like_html, no_code, said
+from taskkit.receivers.answers import JSON, code_of, counted, decoded, encoded, looks_like_html, no_code, said
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.escaping import inert
 from taskkit.receivers.fitting import Paper, fitted
@@ -147,7 +147,8 @@ class DingTalk:
             and (code_of(answer, ("status",)) == IP_LIMIT or looks_like_html(heard))
         ):
             return Reply(Verdict.PAUSE, heard.code, self.address.redact(heard.text), IP_PAUSE_S)
-        if code is None or heard.status >= 500 or (code == 0 and heard.status >= 300):
+        code = counted(heard, code)
+        if code is None:
             return no_code(heard, self.address)
         text = said(answer, self.address)
         if code == SECURITY:

@@ -13,7 +13,7 @@ from typing import Any
 from taskkit.alerts import Notice
 from taskkit.receivers import digest
 from taskkit.receivers.addresses import NOTHING, Address, Hidden
-from taskkit.receivers.answers import JSON, code_of, decoded, encoded, no_code, said
+from taskkit.receivers.answers import JSON, code_of, counted, decoded, encoded, no_code, said
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.escaping import inert, inert_code
 from taskkit.receivers.fitting import Paper, fitted
@@ -105,8 +105,8 @@ class Feishu:
 
     def _judged(self, heard: Heard) -> Reply:
         answer = decoded(heard.body)
-        code = code_of(answer, ("code", "StatusCode"))
-        if code is None or heard.status >= 500 or (code == 0 and heard.status >= 300):
+        code = counted(heard, code_of(answer, ("code", "StatusCode")))
+        if code is None:
             return no_code(heard, self.address)
         verdict = VERDICTS.get(code, Verdict.RETRY)
         text = said(answer, self.address, ("msg", "StatusMessage"))

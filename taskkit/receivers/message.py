@@ -121,15 +121,20 @@ def _foot(item: Item, said: Said, language: str, *, links: bool) -> list[Row]:
         rows += [Row.of(Piece(command, "code"))] if command else []
     if ways := _ways(item, language, links=links):
         rows.append(Row.of(*ways))
+    if item.event is Event.EVIDENCE and item.command and not item.link:
+        anew = f"{word('anew', language)}{word('colon', language)}"
+        rows.append(Row.of(anew, Piece(item.command, "code")))
     return rows
 
 
 def _ways(item: Item, language: str, *, links: bool) -> list[Piece | str]:
     """Links to the console or notebook and to the runbook; where there is no link, the path or the command that shows it."""
-    named = "notebook" if item.event is Event.EVIDENCE else "link"
-    found = [
-        _way(word(named, language), item.link or (item.file if named == "notebook" else ""), links=links)
-    ]
+    if item.event is Event.EVIDENCE:
+        found = [_way(word("notebook", language), item.link or item.file, links=links)]
+        if not item.link and item.host:
+            found[0] += [word("on_host", language), Piece(item.host, "code")]
+    else:
+        found = [_way(word("link", language), item.link, links=links)]
     if item.event in (Event.FIRING, Event.REPEAT):
         found.append(_way(word("runbook", language), _page(item.runbook, language), links=links))
     pieces: list[Piece | str] = []

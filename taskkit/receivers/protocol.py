@@ -160,3 +160,20 @@ class Receiver(Protocol):
 
     def send(self, payload: CallPayload, *, uuid: str, now: datetime) -> Reply:
         """Make one call. Ends within the receiver's timeout; never raises for what the other side does."""
+
+
+def hearers(receivers: Sequence[Receiver], item: Item) -> list[Receiver]:
+    """Those that take an alert's notice, one for each robot: what one group reads is told there once.
+
+    Of several with one robot it is the most particular, that with the highest ``severity``, else the first.
+    """
+    found: dict[str, Receiver] = {}
+    for one in receivers:
+        known = found.get(one.robot)
+        if one.options.takes(item) and (known is None or _rank(one) > _rank(known)):
+            found[one.robot] = one
+    return [one for one in receivers if found.get(one.robot) is one]
+
+
+def _rank(receiver: Receiver) -> int:
+    return SEVERITIES.index(receiver.options.severity)

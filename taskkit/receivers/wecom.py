@@ -11,7 +11,7 @@ from typing import Any
 from taskkit.alerts import Notice
 from taskkit.receivers import digest
 from taskkit.receivers.addresses import Address
-from taskkit.receivers.answers import JSON, code_of, decoded, encoded, no_code, said
+from taskkit.receivers.answers import JSON, code_of, counted, decoded, encoded, no_code, said
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.fitting import Paper, fitted
 from taskkit.receivers.letters import Row
@@ -101,8 +101,8 @@ class WeCom:
 
     def _judged(self, heard: Heard) -> Reply:
         answer = decoded(heard.body)
-        code = code_of(answer)
-        if code is None or heard.status >= 500 or (code == 0 and heard.status >= 300):
+        code = counted(heard, code_of(answer))
+        if code is None:
             return no_code(heard, self.address)
         verdict = VERDICTS.get(code, Verdict.RETRY)
         pause = PAUSE_S if verdict is Verdict.PAUSE else 0.0

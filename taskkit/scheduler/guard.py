@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from taskkit.clock import monotonic, seconds
 from taskkit.errors import SettingsError, StoreError
 from taskkit.service import LONGEST_PAUSE
 from taskkit.settings import Settings
+from taskkit.settings.alerting import own_keys, receivers_file
 
 if TYPE_CHECKING:
     from taskkit.receivers.protocol import Receiver
@@ -22,6 +23,8 @@ log = logging.getLogger("taskkit.scheduler")
 LEASE, LEASE_S = "guard", 15.0
 RULE = "watchdog"
 LOOK_S = 5.0
+READ_S = 30.0
+"""Rules and receivers are read anew so often while the watchdogs are dead."""
 BEATS = 2
 """So many heartbeats, and the longest pause after trouble with a store, a silence has to last while SQL answers."""
 WORDS = {
@@ -30,12 +33,14 @@ WORDS = {
         "Nobody looks after this installation: what goes wrong from now on is told by nobody. A scheduler tells this.",
         ("Last heartbeat", "Watchdogs that fell silent"),
         "Start one",
+        "Nobody could be told of it, since the receivers cannot be read: ",
     ),
     "zh": (
         "没有存活的看门狗",
         "此刻无人值守：之后出现的问题不会再有告警。本消息由调度器代发。",
         ("上次心跳", "失联的看门狗"),
         "启动一个看门狗",
+        "无法发出告警，因为接收器配置读取失败：",
     ),
 }
 
@@ -45,11 +50,15 @@ class WatchdogGuard:
 
     def __init__(self, center: TaskCenter, settings: Settings, holder: str) -> None:
         self.center, self.settings, self.holder = center, settings, holder
+        self._policy: GuardPolicy | None = None
         self._couriers: list[Any] | None = None
+        self._read_at = 0.0
         self._silent_since: float | None = None
 
     def tick(self) -> float:
         """Tell that the watchdogs are dead, and deliver what waits in their place; one scheduler does it."""
+        if self._policy is None:
+            self._read()
         try:
             return self._look()
         except StoreError:
@@ -66,8 +75,7 @@ class WatchdogGuard:
             return min(wait, LOOK_S)
         if not self.center.nodes.take_lease(LEASE, self.holder, LEASE_S):
             return LOOK_S
-        if self._couriers is None:
-            self._begin(known)
+        self._tell(known, self._begin(known))
         for courier in self._couriers or ():
             while courier.tick() <= 0:
                 continue
@@ -80,18 +88,30 @@ class WatchdogGuard:
         believed = BEATS * self.settings.watchdog.heartbeat_s + LONGEST_PAUSE
         return self._silent_since + believed - monotonic()
 
-    def _begin(self, known: Sequence[dict[str, Any]]) -> None:
+    def _begin(self, known: Sequence[dict[str, Any]]) -> GuardPolicy:
+        """Rules and receivers, read when it begins and again and again, since somebody may mend them meanwhile."""
+        if self._couriers is None:
+            age = min(row["heartbeat_age_s"] for row in known)
+            log.error("no watchdog is alive: the last heartbeat was %.0f s ago", age)
+        elif self._policy is not None and monotonic() - self._read_at < READ_S:
+            return self._policy
         from taskkit.notices import couriers
-        from taskkit.receivers.loading import load_receivers
 
-        try:
-            receivers = load_receivers(self.settings)
-        except SettingsError as error:
-            log.error("no watchdog is alive, and the receivers cannot be read: %s", error)  # noqa: TRY400 - one line says it
-            receivers = ()
-        self._tell(known, receivers)
+        policy = self._read()
         options = {"language": self.settings.watchdog.language, "zone": self.settings.timezone}
-        self._couriers = couriers(self.center.outbox, receivers, self.holder, **options)
+        self._couriers = couriers(self.center.outbox, policy.receivers, self.holder, **options)
+        return policy
+
+    def _read(self) -> GuardPolicy:
+        """What is wrong with the receivers is said when it is found, at the start too: later nobody could tell it."""
+        before, self._policy = self._policy, read_policy(self.settings)
+        self._read_at = monotonic()
+        if self._policy.problem and (before is None or before.problem != self._policy.problem):
+            told = (
+                "the receivers cannot be read, so it could be told to nobody that all watchdogs are dead: %s"
+            )
+            log.error(told, self._policy.problem)
+        return self._policy
 
     def _silence(self) -> int | None:
         """The silence that covers it, if there is one."""
@@ -100,21 +120,68 @@ class WatchdogGuard:
             (one.id for one in found if one.rule in (None, RULE) and one.object in (None, "*", "")), None
         )
 
-    def _tell(self, known: Sequence[dict[str, Any]], receivers: Sequence[Receiver]) -> None:
+    def _tell(self, known: Sequence[dict[str, Any]], policy: GuardPolicy) -> None:
+        """Put it into the book, and tell it as soon as there is somebody to tell and no silence."""
+        before = next((one for one in self.center.alerts.open() if one.rule == RULE and not one.object), None)
+        if not policy.enabled or (before is not None and before.told_at is not None):
+            return
         now = self.center.now()
         age = min(row["heartbeat_age_s"] for row in known)
-        log.error("no watchdog is alive: the last heartbeat was %.0f s ago", age)
-        before = next((one for one in self.center.alerts.open() if one.rule == RULE and not one.object), None)
-        if before is not None and before.state is AlertState.FIRING:
+        after = replace(alert_of(known, now, age, policy.problem), silence_id=self._silence())
+        if before is not None:
+            after = replace(after, id=before.id, since=before.since, firing_at=before.firing_at or now)
+        item = item_of(after, now)
+        hearers = [] if after.silence_id is not None else policy.hearers(item)
+        if hearers:
+            after = replace(after, told_at=now)
+        elif before is not None and _same(before, after):
             return
-        after = replace(alert_of(known, now, age), silence_id=self._silence())
-        if after.silence_id is not None:
-            after, receivers = replace(after, told_at=None), ()
-        item = item_of(after if before is None else replace(after, id=before.id), now)
-        postings = tuple(Posting(one.name, item, RULE) for one in receivers if one.options.takes(item))
-        self.center.alerts.record(
-            [AlertChange(before, after if before is None else replace(after, id=before.id), postings)]
-        )
+        postings = tuple(Posting(one.name, item, RULE) for one in hearers)
+        self.center.alerts.record([AlertChange(before, after, postings)])
+
+
+@dataclass(frozen=True, slots=True)
+class GuardPolicy:
+    """What people decided of this one alert: whether it is told, and to whom; or why that is not known."""
+
+    receivers: Sequence[Receiver] = ()
+    problem: str = ""
+    enabled: bool = True
+    names: Sequence[str] = ()
+    """Of the receivers that the rule names; none: all."""
+
+    def hearers(self, item: Item) -> list[Receiver]:
+        """Whom to tell."""
+        named = [one for one in self.receivers if one.name in self.names] or self.receivers
+        from taskkit.receivers.protocol import hearers
+
+        return hearers(named, item)
+
+
+def read_policy(settings: Settings) -> GuardPolicy:
+    """What rules.toml and receivers.toml say; never raises for what is wrong in them."""
+    own = own_keys(settings, RULE)
+    names = own.get("receivers")
+    policy = GuardPolicy(
+        enabled=own.get("enabled") is not False, names=names if isinstance(names, list) else ()
+    )
+    try:
+        if receivers_file(settings) is None:
+            return policy
+        # not before there is a file: it takes time and memory
+        from taskkit.receivers.loading import load_receivers
+
+        return replace(policy, receivers=load_receivers(settings))
+    except SettingsError as error:
+        return replace(policy, problem=str(error))
+
+
+def _same(before: Alert, after: Alert) -> bool:
+    return (before.state, before.silence_id, before.said["en"].text) == (
+        after.state,
+        after.silence_id,
+        after.said["en"].text,
+    )
 
 
 def silent_ones(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -127,8 +194,8 @@ def silent_ones(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def alert_of(known: Sequence[dict[str, Any]], now: datetime, age: float) -> Alert:
-    """The alert about watchdogs that fell silent, as it fires."""
+def alert_of(known: Sequence[dict[str, Any]], now: datetime, age: float, problem: str = "") -> Alert:
+    """The alert about watchdogs that fell silent, as it fires; ``problem`` is why nobody can be told."""
     since = now - seconds(age)
     return Alert(
         id=0,
@@ -139,11 +206,10 @@ def alert_of(known: Sequence[dict[str, Any]], now: datetime, age: float) -> Aler
         cause="silent",
         value=round(age, 1),
         unit="s",
-        said={language: _said(language, known, age) for language in WORDS},
+        said={language: _said(language, known, age, problem) for language in WORDS},
         since=since,
         breach_at=now,
         firing_at=now,
-        told_at=now,
     )
 
 
@@ -163,10 +229,15 @@ def item_of(alert: Alert, now: datetime) -> Item:
     )
 
 
-def _said(language: str, known: Sequence[dict[str, Any]], age: float) -> Said:
+def _said(language: str, known: Sequence[dict[str, Any]], age: float, problem: str) -> Said:
     from taskkit.receivers.words import lasting
 
-    title, text, names, step = WORDS[language]
+    title, text, names, step, untold = WORDS[language]
     silent = ", ".join(str(row["watchdog_id"]) for row in known[:3])
     figures = ((names[0], lasting(age, language)), (names[1], silent))
-    return Said(title=title, text=text, figures=figures, actions=((step, "python -m taskkit.watchdog"),))
+    return Said(
+        title=title,
+        text=f"{text}\n{untold}{problem}" if problem else text,
+        figures=figures,
+        actions=((step, "python -m taskkit.watchdog"),),
+    )

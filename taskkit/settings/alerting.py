@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from taskkit.errors import SettingsError
 from taskkit.settings.schema import Settings
 
 FOLDER = "alerting"
+RULES, RECEIVERS = "rules.toml", "receivers.toml"
 
 
 def alerting_folder(settings: Settings) -> Path | None:
@@ -21,3 +24,25 @@ def alerting_folder(settings: Settings) -> Path | None:
         return folder
     found = Path.cwd() / FOLDER
     return found if found.is_dir() else None
+
+
+def receivers_file(settings: Settings) -> Path | None:
+    """The ``receivers.toml`` of the folder, where there is one."""
+    folder = alerting_folder(settings)
+    path = None if folder is None else folder / RECEIVERS
+    return path if path is not None and path.exists() else None
+
+
+def own_keys(settings: Settings, rule: str) -> dict[str, Any]:
+    """What the user's own ``rules.toml`` says of a rule, its ``[defaults]`` included, unchecked: a watchdog checks it.
+
+    Nothing where there is no such file, or none that can be read.
+    """
+    try:
+        folder = alerting_folder(settings)
+        text = "" if folder is None else (folder / RULES).read_text(encoding="utf-8")
+        file = tomllib.loads(text)
+        tables = [one for one in file.get("rule", ()) if one.get("id") == rule]
+        return {key: value for table in (file.get("defaults", {}), *tables) for key, value in table.items()}
+    except (SettingsError, OSError, ValueError, RecursionError, AttributeError, TypeError):
+        return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -117,5 +118,7 @@ class SqlAway:
         for name, alert in list(self._alerts.items()):
             if alert.state is AlertState.FIRING and alert.told_at is not None:
                 untold = self._outbox.withdraw(alert.rule, alert.object)
-                center.alerts.record([AlertChange(None, alert, tuple(untold))])
+                heard = post.postings(alert, Event.FIRING, rule, alert.told_at)
+                known = alert if heard else replace(alert, told_at=None)
+                center.alerts.record([AlertChange(None, known, tuple(untold))])
             del self._alerts[name]

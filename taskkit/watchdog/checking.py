@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,6 @@ from pathlib import Path
 from taskkit.alerts import Alert, AlertState, Reading, ReadLevel
 from taskkit.center import TaskCenter
 from taskkit.errors import SettingsError
-from taskkit.hints import suggest
 from taskkit.receivers import config
 from taskkit.receivers.loading import load_receivers
 from taskkit.receivers.protocol import Receiver
@@ -19,8 +18,9 @@ from taskkit.settings import Settings
 from taskkit.settings.alerting import alerting_folder
 from taskkit.watchdog.engine import CheckOutcome
 from taskkit.watchdog.looking import Looker
+from taskkit.watchdog.policy import strangers
 from taskkit.watchdog.rounds import turns
-from taskkit.watchdog.rules import FILE, RuleFile, load_rules
+from taskkit.watchdog.rules import load_rules
 from taskkit.watchdog.signals import Rule
 from taskkit.watchdog.step import Turn
 
@@ -46,7 +46,7 @@ def problems(settings: Settings, environment: Mapping[str, str] | None) -> list[
         receivers = load_receivers(settings, environment)
     except SettingsError as error:
         return found + (_of_each(folder / config.FILE, environment) if folder else []) or [*found, str(error)]
-    return found + list(_strangers(folder, rules, [one.name for one in receivers]))
+    return found + list(strangers(folder, rules, [one.name for one in receivers]))
 
 
 def _of_each(path: Path, environment: Mapping[str, str]) -> list[str]:
@@ -65,22 +65,6 @@ def _of_each(path: Path, environment: Mapping[str, str]) -> list[str]:
     except SettingsError as error:
         found += [] if found else [str(error)]
     return found
-
-
-def _strangers(folder: Path | None, rules: Sequence[Rule], names: Sequence[str]) -> Iterator[str]:
-    """Receivers that rules name and that do not exist."""
-    path = None if folder is None else folder / FILE
-    if path is None or not path.exists():
-        return
-    file = RuleFile(path.read_text(encoding="utf-8"), str(path))
-    own = {draft.id: draft for draft in file.drafts}
-    for rule in rules:
-        draft = own.get(rule.id)
-        entry = (draft.table.get("receivers") if draft else None) or file.defaults.get("receivers")
-        for name in rule.receivers:
-            if name not in names:
-                where = f"{entry.where}: " if entry else ""
-                yield f"{where}rule {rule.id}: there is no receiver {name!r}{suggest(name, names)} in {config.FILE}"
 
 
 @dataclass(frozen=True, slots=True)

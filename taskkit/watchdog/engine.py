@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import Alert, AlertChange, AlertState, Event, Posting, Reading
+from taskkit.alerts import Alert, AlertChange, AlertState, Event, Posting, Reading, Silence
 from taskkit.center import TaskCenter
 from taskkit.center.alerts import object_name
 from taskkit.watchdog.post import Post
@@ -17,6 +17,7 @@ from taskkit.watchdog.rounds import (
     about_check,
     fares,
     retired,
+    silenced,
     soundness,
     turns,
 )
@@ -56,6 +57,7 @@ class Engine:
         live = self.center.alerts.open()
         silences = self.center.alerts.silences()
         firing = [alert for alert in live if alert.state is AlertState.FIRING]
+        self._tell_late_ends(rule, silences, now)
         check = self._fares(rule, outcome, now)
         about = about_check(rule, check, now, check_said(rule, check, now))
         readings = None
@@ -72,6 +74,14 @@ class Engine:
         self.center.alerts.record(
             [AlertChange(turn.before, turn.after) for turn in (retired(a, now) for a in gone)]
         )
+
+    def _tell_late_ends(self, rule: Rule, silences: Sequence[Silence], now: datetime) -> None:
+        """Tell what ended within a silence that is over, once, with when that was; unless another silence covers it now."""
+        for alert in self.center.alerts.ended_in_silence(rule.id):
+            covered = silenced(silences, rule.id, alert.object, now)
+            event = Event.RESOLVED if covered is None and rule.resolved else None
+            turn = Turn(alert, replace(alert, silence_id=covered), event)
+            self._write(rule, [turn], alert.resolved_at or now)
 
     def _fares(self, rule: Rule, outcome: CheckOutcome, now: datetime) -> CheckState:
         row = self.center.watchdogs.rules().get(rule.id)
@@ -99,24 +109,46 @@ class Engine:
         fired = []
         for turn in found:
             postings = self._postings(turn, rule, now)
-            alert_id = self.center.alerts.record([AlertChange(turn.before, turn.after, postings)])[0]
-            _tell(turn, alert_id, len(postings))
-            if turn.after is not None and turn.event is Event.FIRING and alert_id:
-                fired.append(replace(turn.after, id=alert_id))
+            after = turn.after if postings else _untold(turn)
+            alert_id = self.center.alerts.record([AlertChange(turn.before, after, postings)])[0]
+            if _is_news(turn, postings):
+                _tell(turn, alert_id, len(postings))
+                if turn.after is not None and turn.event is Event.FIRING and alert_id:
+                    fired.append(replace(turn.after, id=alert_id))
         return Moved(tuple(found), tuple(fired))
+
+
+def _untold(turn: Turn) -> Alert | None:
+    """The alert where no receiver takes the news: nobody was told, or nobody since."""
+    if turn.after is None or turn.event not in (Event.FIRING, Event.REPEAT):
+        return turn.after
+    return replace(turn.after, told_at=None if turn.before is None else turn.before.told_at)
+
+
+def _is_news(turn: Turn, postings: Sequence[Posting]) -> bool:
+    """Whether a step is to be said in the log: what no receiver takes is tried at every look, and is news once."""
+    before, after = turn.before, turn.after
+    if postings or before is None or after is None or before.state is not after.state:
+        return True
+    quiet = before.silence_id is not None or before.inhibited_by is not None
+    return quiet or before.severity != after.severity
 
 
 def _tell(turn: Turn, alert_id: int, postings: int) -> None:
     """Say in the log what began and what ended: also where there is no receiver."""
-    alert = turn.after
-    if alert is None or not alert_id or turn.event not in (Event.FIRING, Event.REPEAT, Event.RESOLVED):
+    alert, before = turn.after, turn.before
+    if alert is None or not alert_id:
+        return
+    quiet = alert.silence_id is not None or alert.inhibited_by is not None
+    ended = alert.state is AlertState.RESOLVED
+    if turn.event is None and (not ended or quiet or before is None or before.state is not AlertState.FIRING):
         return
     said = alert.said.get("en")
     ended = turn.event is Event.RESOLVED
     log.log(
         logging.WARNING if not ended else logging.INFO,
         "%s: %s%s: %s",
-        "resolved" if ended else turn.event.value,
+        turn.event or alert.state,
         alert.rule,
         f" {alert.object}" if alert.object else "",
         said.title if said else alert.cause,

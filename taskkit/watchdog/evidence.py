@@ -7,13 +7,17 @@ import logging
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
-from taskkit.alerts import Alert, Event
+from msgspec import structs
+
+from taskkit.alerts import Alert, Event, Posting
 from taskkit.analytics.names import RULES
 from taskkit.center import TaskCenter
 from taskkit.errors import TaskkitError
@@ -102,7 +106,7 @@ class Evidence:
                 path = self.page(alert, rule)
                 if path is not None:
                     postings = post.postings(alert, Event.EVIDENCE, rule, self.center.now(), file=str(path))
-                    self.center.outbox.post(postings)
+                    self.center.outbox.post([_placed(one, rule) for one in postings])
             except (OSError, TaskkitError) as error:
                 log.warning("the notebook of alert %s is not sent: %s", alert.id, error)
 
@@ -112,3 +116,9 @@ class Evidence:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _placed(posting: Posting, rule: Rule) -> Posting:
+    """With where the page lies, and how to make it elsewhere: a path alone helps nobody on another machine."""
+    command = f"taskkit runbook run {rule.signal}"
+    return replace(posting, item=structs.replace(posting.item, host=socket.gethostname(), command=command))

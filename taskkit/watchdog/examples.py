@@ -79,4 +79,4 @@ def _center(found: Incident) -> Any:
         not_fired=lambda *_: list(found.not_fired),
     )
     dispatch = SimpleNamespace(due_lists=lambda: ([], None))
-    return cast(Any, SimpleNamespace(checks=checks, dispatch=dispatch))
+    return cast(Any, SimpleNamespace(checks=checks, dispatch=dispatch, alerts=SimpleNamespace(open=list)))

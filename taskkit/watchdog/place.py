@@ -8,6 +8,7 @@ from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from taskkit.alerts import AlertState
 from taskkit.center import TaskCenter
 from taskkit.center.alert_checks import NodeSign, QueueDepth
 from taskkit.clock import seconds
@@ -109,6 +110,11 @@ class CheckPlace:
             found = diagnose(rule, self._source(float(window_s), tuple(queues)), **options)
             self.memory.keep(asked, self.now, found)
         return found
+
+    def told(self, rule: str) -> list[str]:
+        """The objects of the alerts of a rule that fire."""
+        open_ones = self.center.alerts.open()
+        return [one.object for one in open_ones if one.rule == rule and one.state is AlertState.FIRING]
 
     def glance(self) -> Glance:
         """How the stores look now; never raises StoreError."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from taskkit.alerts import Alert, Event, Item, Posting
-from taskkit.receivers.protocol import Receiver
+from taskkit.receivers.protocol import Receiver, hearers
 from taskkit.watchdog.signals import Rule
 
 
@@ -26,17 +26,21 @@ class Post:
         file: str = "",
         told: Collection[str] = (),
     ) -> tuple[Posting, ...]:
-        """One for each receiver that the rule names, or that was ``told`` of it before, and that takes this severity."""
+        """One for each receiver that the rule names, or that was ``told`` of it before, and that takes this severity.
+
+        Of receivers with one robot one is told.
+        """
         if event is None:
             return ()
         item = self.item(alert, event, rule, now, file)
         wait = float(rule.group_wait) if event is not Event.EVIDENCE else 0.0
-        return tuple(
-            Posting(one.name, item, f"{rule.group}:{_direction(event)}", wait)
+        named = [
+            one
             for one in self.receivers
-            if (not rule.receivers or one.name in rule.receivers or one.name in told)
-            and one.options.takes(item)
-        )
+            if not rule.receivers or one.name in rule.receivers or one.name in told
+        ]
+        group = f"{rule.group}:{_direction(event)}"
+        return tuple(Posting(one.name, item, group, wait) for one in hearers(named, item))
 
     def item(self, alert: Alert, event: Event, rule: Rule, now: datetime, file: str = "") -> Item:
         """The alert as it is told."""

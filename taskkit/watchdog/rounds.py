@@ -61,8 +61,8 @@ def turns(
 def _all_read(mine: Iterable[str], readings: Iterable[Reading]) -> dict[str, Reading]:
     found = {reading.object: reading for reading in readings}
     blind = "" in found and found[""].level is ReadLevel.NO_DATA
-    rest = ReadLevel.NO_DATA if blind else ReadLevel.CLEAR
-    return {name: Reading(name, rest) for name in mine if name != CHECK} | found
+    rest = found[""] if blind else Reading("", ReadLevel.CLEAR)
+    return {name: replace(rest, object=name) for name in mine if name != CHECK} | found
 
 
 def inhibitor(rule: Rule, firing: Iterable[Alert]) -> str | None:
@@ -79,7 +79,7 @@ def inhibitor(rule: Rule, firing: Iterable[Alert]) -> str | None:
 def silenced(silences: Iterable[Silence], rule: str, name: str, now: datetime) -> int | None:
     """The id of the silence that covers an object of a rule at this instant."""
     for one in silences:
-        covers = one.rule in {None, rule} and (one.object is None or fnmatchcase(name, one.object))
+        covers = one.rule in {None, rule} and (one.object is None or fnmatchcase(name.strip(), one.object))
         if covers and one.starts_at <= now < one.ends_at:
             return one.id
     return None

@@ -130,6 +130,8 @@ class SuccessRateRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     below: Percent
     over: Length
     min_runs: Runs
+    no_data_ends: Length | None
+    """What fires is over when there have been too few runs to judge by for so long; None: it waits for them."""
 
 
 class WorkerDeadRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,6 +161,8 @@ class SlowRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     factor: Annotated[float, Meta(ge=2, le=1000)]
     over: Length
     min_runs: Annotated[int, Meta(ge=50, le=10**9)]
+    no_data_ends: Length | None
+    """As for the rate of success."""
 
 
 class SchedulerRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,7 +1,8 @@
 """The life of an alert: what it was and what a check read → what it is, and what is to be told. Pure; the clock is given.
 
 pending → firing → resolved. It fires when every look for ``for`` has found it over its limit; it is over when every look
-for ``keep_firing`` has found it under its lower mark. What cannot be judged (no data) changes nothing.
+for ``keep_firing`` has found it under its lower mark. What cannot be judged (no data) changes nothing, but where the rule
+has ``no_data_ends``: there it is over, with a word, when it was not seen over its limit for so long.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from taskkit.alerts import SEVERITIES, Alert, AlertState, Event, Reading, ReadLevel
+from msgspec import structs
+
+from taskkit.alerts import SEVERITIES, Alert, AlertState, Event, Reading, ReadLevel, Said
 from taskkit.clock import seconds
 from taskkit.watchdog.signals import Rule
 
-CHECK = "(check)"
-"""The object of alerts about a check that fails or finds nothing to judge by."""
+CHECK = " (check)"
+"""The object of alerts about a check that fails or finds nothing to judge by: no queue's or code's name begins with a space."""
 LOOKS_MISSED = 3
 """So many looks may be missing (a watchdog that was restarted) and a breach still counts as one without a break."""
 OVER = (ReadLevel.BREACH, ReadLevel.BETWEEN)
@@ -113,8 +116,11 @@ def _seen(alert: Alert, reading: Reading, rule: Rule, now: datetime) -> Alert:
 
 def _firing(alert: Alert, reading: Reading, rule: Rule, now: datetime, *, held: bool) -> Alert:
     """One that fires. While another alert explains it, one that was told does not end: what one reads then may be wrong."""
+    held = held and alert.told_at is not None
     if reading.level is ReadLevel.NO_DATA:
-        return alert
+        patience = getattr(rule, "no_data_ends", None)
+        waits = held or patience is None or now - alert.breach_at < seconds(patience)
+        return alert if waits else _over(alert, reading, now)
     if reading.level is ReadLevel.BREACH:
         flaps = alert.flaps + (alert.under_at is not None)
         return replace(_seen(alert, reading, rule, now), flaps=flaps, under_at=None)
@@ -122,9 +128,28 @@ def _firing(alert: Alert, reading: Reading, rule: Rule, now: datetime, *, held: 
     if reading.level is ReadLevel.BETWEEN:
         return replace(under, breach_at=now)
     keep = 0.0 if reading.object == CHECK else float(rule.keep_firing)
-    if now - under.breach_at < seconds(keep) or (held and alert.told_at is not None):
+    if now - under.breach_at < seconds(keep) or held:
         return under
-    return replace(under, state=AlertState.RESOLVED, resolved_at=now)
+    return _over(under, reading, now)
+
+
+def _over(alert: Alert, reading: Reading, now: datetime) -> Alert:
+    """Its end. What the check says of it goes before what the alert has said, which stays readable below it."""
+    return replace(
+        alert,
+        state=AlertState.RESOLVED,
+        resolved_at=now,
+        said=alert.said | {name: _ended(end, alert.said.get(name)) for name, end in reading.said.items()},
+    )
+
+
+def _ended(end: Said, before: Said | None) -> Said:
+    if before is None:
+        return end
+    lines = filter(None, (end.text, before.title, before.text))
+    return structs.replace(
+        before, title=end.title, text="\n".join(lines), actions=end.actions or before.actions
+    )
 
 
 def _event(before: Alert | None, after: Alert, reading: Reading, rule: Rule, now: datetime) -> Event | None:

@@ -16,7 +16,7 @@ from taskkit.analytics.diagnosis import Action, Diagnosis, Figure
 from taskkit.analytics.wording import Value, Values
 from taskkit.texts import cut
 from taskkit.watchdog.rounds import CheckState
-from taskkit.watchdog.signals import Rule
+from taskkit.watchdog.signals import Rule, SlowRule, SuccessRateRule
 from taskkit.zone import load_zone
 
 FIGURES = 3
@@ -105,6 +105,16 @@ def check_said(rule: Rule, check: CheckState, now: datetime) -> dict[str, Said]:
     actions = (Action("doctor", "taskkit doctor"),)
     words = {"rule": rule.id, "error": check.error or "?"}
     return said(Remark("check", check.state, figures, actions=actions, words=words))
+
+
+def too_few(rule: SuccessRateRule | SlowRule) -> dict[str, Said]:
+    """What the end of an alert says that nobody can judge any more: not that it is well."""
+    figures = (
+        Figure("no_data_ends", rule.no_data_ends, "s"),
+        Figure("min_runs", rule.min_runs, "runs"),
+        Figure("window", float(rule.over), "s"),
+    )
+    return said(Remark("check", "too_few", figures, words={"rule": rule.id}))
 
 
 def clock_time(at: datetime, zone: str) -> str:

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import Coroutine, Iterator
-from contextvars import ContextVar
-from functools import cache
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import httpx
 
 from taskkit.errors import Interrupted
+from taskkit.logs.quiet import unlogged
 from taskkit.worker.builtin_output import Kept
 from taskkit.worker.builtin_request import Request
 
 T = TypeVar("T")
-URL_LOGGERS = (
-    "httpx",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-)
-
-_silent: ContextVar[bool] = ContextVar("_silent", default=False)
 
 
 async def exchange(request: Request, kept: Kept, *, follow_redirects: bool, verify: bool) -> httpx.Response:
@@ -59,7 +47,7 @@ def run_alone(coroutine: Coroutine[Any, Any, T]) -> T:
     loop = asyncio.new_event_loop()
     stray: list[Interrupted] = []
     loop.set_exception_handler(lambda loop, context: _stop(loop, context.get("exception"), stray))
-    with _unlogged():
+    with unlogged():
         try:
             return loop.run_until_complete(coroutine)
         except BaseException as failure:
@@ -92,19 +80,3 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     loop.run_until_complete(loop.shutdown_asyncgens())
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    _watch_loggers()
-    token = _silent.set(True)
-    try:
-        yield
-    finally:
-        _silent.reset(token)
-
-
-@cache
-def _watch_loggers() -> None:
-    for name in URL_LOGGERS:
-        logging.getLogger(name).addFilter(lambda record: not _silent.get())

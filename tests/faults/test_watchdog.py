@@ -33,6 +33,7 @@ per = "queue"
 drain_above = "off"
 evidence = false
 """
+GUARDED = '\n[[rule]]\nid = "watchdog"\n'
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_acceptance_3_of_two_watchdogs_one_tells_and_the_other_takes_over(home: 
 
 def test_schedulers_tell_that_all_watchdogs_are_dead_and_what_waits_goes_out(home: Installation) -> None:
     with webhook() as robot:
-        watch(home, {"ops": robot}, BACKLOG + '\n[[rule]]\nid = "watchdog"\n')
+        watch(home, {"ops": robot}, BACKLOG + GUARDED)
         home.environment["TASKKIT_WATCHDOG_DEAD_AFTER_S"] = "3"
         home.begin("scheduler").ready()
         home.begin("scheduler").ready()
@@ -123,7 +124,7 @@ def test_schedulers_tell_that_all_watchdogs_are_dead_and_what_waits_goes_out(hom
 
 def test_a_watchdog_that_stops_in_order_is_no_alert(home: Installation) -> None:
     with webhook() as robot:
-        watch(home, {"ops": robot}, BACKLOG)
+        watch(home, {"ops": robot}, BACKLOG + GUARDED)
         home.environment["TASKKIT_WATCHDOG_DEAD_AFTER_S"] = "1"
         home.scheduler()
         dog = watchdog(home)
@@ -137,7 +138,7 @@ def test_a_watchdog_that_was_killed_and_replaced_by_one_that_stopped_in_order_is
     home: Installation,
 ) -> None:
     with webhook() as robot:
-        watch(home, {"ops": robot}, BACKLOG)
+        watch(home, {"ops": robot}, BACKLOG + GUARDED)
         home.environment["TASKKIT_WATCHDOG_DEAD_AFTER_S"] = "1"
         home.scheduler()
         first = watchdog(home)
@@ -150,7 +151,7 @@ def test_a_watchdog_that_was_killed_and_replaced_by_one_that_stopped_in_order_is
 
 def test_a_silence_covers_what_schedulers_tell_of_dead_watchdogs_too(home: Installation) -> None:
     with webhook() as robot:
-        watch(home, {"ops": robot}, BACKLOG)
+        watch(home, {"ops": robot}, BACKLOG + GUARDED)
         home.environment["TASKKIT_WATCHDOG_DEAD_AFTER_S"] = "1"
         home.scheduler()
         dog = watchdog(home)

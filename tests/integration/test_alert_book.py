@@ -15,6 +15,7 @@ from taskkit.errors import NotFound
 from taskkit.notices.choosing import merged
 from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.post import Post
+from tests.alert_rows import ended, written
 from tests.centers import sql
 from tests.watchdogs import breach, rule
 
@@ -79,6 +80,22 @@ def test_a_step_that_another_watchdog_has_made_changes_and_tells_nothing(center:
     assert record(center, before, over, Posting("ops", item(center, number, Event.RESOLVED))) == 0
     assert waiting(center) == [(number,)]
     assert record(center, None, alert(center)) > number, "a new one may begin"
+
+
+def test_what_was_told_and_ended_in_a_silence_is_known_until_that_is_said_once(center: TaskCenter) -> None:
+    told, untold = written(center, object="told"), written(center, object="untold", told_at=None)
+    other = written(center, object="other", rule="lost")
+    silence = center.alerts.silence(center.now() + timedelta(hours=1), "ada", "import")
+    for before in (told, untold, other):
+        center.alerts.record([AlertChange(before, replace(before, silence_id=silence))])
+        ended(center, center.alerts.alert(before.id))
+    assert center.alerts.ended_in_silence("zombies") == []
+    center.alerts.end_silence(silence, "ada")
+    (late,) = center.alerts.ended_in_silence("zombies")
+    assert late.id == told.id
+    said = AlertChange(late, replace(late, silence_id=None))
+    assert center.alerts.record([said, said]) == [told.id, 0], "of two watchdogs one says it"
+    assert center.alerts.ended_in_silence("zombies") == []
 
 
 def test_a_pending_alert_that_was_none_is_gone(center: TaskCenter) -> None:

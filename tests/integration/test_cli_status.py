@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from taskkit.center.schema import HEAD
 from taskkit.clock import parse_instant
 from taskkit.states import Status
 from tests import centers
+from tests.alert_rows import written
 from tests.commands import cli, done, refused
 
 
@@ -37,7 +39,8 @@ def test_the_shape_of_the_json(center: TaskCenter) -> None:
     center.nodes.enter_scheduler("host:8:b", "host", 8)
     center.nodes.beat_scheduler(SchedulerBeat("host:8:b", "host", 8, 5, 9, center.now(), 0.4, "2026a"))
     found = done("status", "--json").json
-    assert list(found) == ["stores", "schedulers", "workers", "queues", "limits", "tasks"]
+    assert {"stores", "schedulers", "workers", "queues", "limits", "tasks"} <= found.keys()
+    assert list(found)[6:] == ["watchdogs", "alerts", "alerting"]
     assert found["stores"]["database"]["ok"]
     assert found["stores"]["broker"]["running"] is False
     (queue,) = found["queues"]
@@ -170,3 +173,50 @@ def test_the_other_databases(database_url: str, monkeypatch: pytest.MonkeyPatch)
     found = done("status", "--json").json
     assert found["tasks"]["cancelled"] == 1
     assert ":taskkit@" not in str(found)
+
+
+def test_it_says_which_watchdog_works_and_what_is_open_since_when(center: TaskCenter) -> None:
+    assert "alerts" not in done("status").out, "nobody watches here, and nobody says so"
+    for number in (7, 8, 9):
+        center.watchdogs.enter(f"dog:{number}:a", "dog", number)
+    center.watchdogs.leave("dog:9:a")
+    assert center.nodes.take_lease("watchdog", "dog:8:a", 600)
+    assert "alerts: none" in done("status").out
+    written(center, at=center.now() - timedelta(hours=3))
+    written(center, object="other", severity="note")
+    found = done("status", "--json").json
+    assert {one["watchdog_id"]: (one["alive"], one["leads"]) for one in found["watchdogs"]} == {
+        "dog:7:a": (True, False),
+        "dog:8:a": (True, True),
+    }
+    assert found["alerts"]["firing"] == {"critical": 1, "note": 1}
+    assert (found["alerts"]["oldest"]["rule"], found["alerts"]["oldest"]["object"]) == ("zombies", "h:1:a")
+    assert found["alerts"]["oldest"]["age_s"] == pytest.approx(10_800, abs=600)
+    shown = done("status").out
+    assert "alerts: 1 critical, 1 note; the oldest for 3h" in shown
+    assert shown.count("looks and tells") == shown.count("stands by") == 1
+    assert "no watchdog is alive" not in shown
+    centers.sql(center, "UPDATE task_watchdog SET heartbeat_at = '2026-01-01', started_at = '2026-01-01'")
+    assert "no watchdog is alive, so nobody is told" in done("status").out
+
+
+def test_it_says_when_nobody_could_be_told_of_an_alert(
+    center: TaskCenter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "alerting").mkdir()
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "alerting" / "receivers.toml"
+    path.write_text('[[receiver]]\nname = "ops"\nkind = "webhook"\nurl_env = "OPS_URL"\n')
+    shown = done("status").out
+    assert "cannot be told" not in shown, "the secret need not be known in this shell"
+    assert "no watchdog is alive" in shown
+    path.write_text('[[receiver]]\nname = "ops"\nkind = "webhok"\n')
+    shown = " ".join(done("status").out.split())
+    assert "alerts cannot be told" in shown
+    assert "receivers.toml line 3" in shown
+    assert "did you mean 'webhook'" in done("status", "--json").json["alerting"]["problem"]
+    assert done("doctor", "--json").code == 0
+    finding = next(
+        one for one in done("doctor", "--json").json["findings"] if one["id"] == "alerting.receivers"
+    )
+    assert (finding["level"], "line 3" in finding["what"]) == ("warning", True)

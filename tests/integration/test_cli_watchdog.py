@@ -96,6 +96,12 @@ def test_files_are_found_right_before_anything_is_installed(robot: WeComRobot) -
     assert "nothing is installed in" in answer.err
 
 
+def test_receivers_of_one_address_are_named(robot: WeComRobot) -> None:
+    lay(receivers=OPS + OPS.replace('"ops"', '"oncall"'))
+    said = cli("watchdog", "check").err
+    assert "alerts go to ops, oncall; ops and oncall are one place, which is told once" in said
+
+
 def test_what_fires_now_is_shown_and_nothing_is_written_or_sent(
     center: TaskCenter, robot: WeComRobot
 ) -> None:

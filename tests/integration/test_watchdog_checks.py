@@ -13,9 +13,11 @@ from taskkit.center import TaskFilter
 from taskkit.model import Finish
 from taskkit.states import Move, Outcome
 from taskkit.watchdog.checks import preload
+from taskkit.watchdog.engine import CheckOutcome, Engine
+from taskkit.watchdog.post import Post
 from taskkit.watchdog.rules import shipped
 from tests.centers import dispatch, failed, messages, new, periodic, start, succeeded
-from tests.towns import WORKER, Town, plan
+from tests.towns import WORKER, Town, assert_said, plan
 from tests.watchdogs import rule
 
 pytest_plugins = ["tests.center_fixtures"]
@@ -167,6 +169,13 @@ def test_too_few_runs_are_no_data_and_many_bad_ones_a_breach_that_ends(town: Tow
     assert town.levels(asked) == {"": ReadLevel.CLEAR}
 
 
+def test_what_cannot_be_judged_any_more_says_why_it_ends(town: Town) -> None:
+    for asked in (rule("success_rate"), rule("slow")):
+        (reading,) = town.look(asked)
+        assert_said(reading.said)
+        assert f"For 60 min {asked.id} was not seen over its limit" in reading.said["en"].text
+
+
 def test_a_stricter_goal_than_the_diagnosis_has_words_of_its_own(town: Town) -> None:
     town.run(*[new() for _ in range(400)])
     town.run(new(), ends="failed")
@@ -213,6 +222,24 @@ def test_new_dead_letters_are_told_by_code_with_an_example_and_end_by_themselves
     assert town.breaches(rule("given_up", above=1)).keys() == {"mail"}
     town.pass_by(700, every=100)
     assert town.breaches(asked) == {}
+
+
+def test_the_end_of_given_up_says_that_the_dead_tasks_are_still_there(town: Town) -> None:
+    asked, engine = rule("given_up"), Engine(town.center, Post([]))
+    town.run(new("mail"), new("mail"), new("push"), ends="given_up")
+    engine.apply(asked, CheckOutcome(tuple(town.look(asked))))
+    town.pass_by(700, every=100)
+    engine.apply(asked, CheckOutcome(tuple(town.look(asked))))
+    town.pass_by(100)
+    engine.apply(asked, CheckOutcome(tuple(town.look(asked))))
+    ends = {one.object: one for one in town.center.alerts.newest(["resolved"])}
+    assert ends["mail"].said["en"].title == (
+        "2 dead tasks remain in taskkit tasks dead; no more of mail gave up within 10 min"
+    )
+    assert "1 dead task remains" in ends["push"].said["en"].title
+    assert "仍有 2 个死信任务" in ends["mail"].said["zh"].title
+    assert "2 tasks of mail gave up" in ends["mail"].said["en"].text, "what it said before stays readable"
+    assert town.look(asked) == []
 
 
 def test_what_a_person_gave_up_is_no_news_and_neither_is_a_failure_that_is_retried(town: Town) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from taskkit.analytics import RULES
-from taskkit.analytics.diagnosis import CONFIDENCES, SEVERITIES
-from taskkit.analytics.wording import catalogue
+from taskkit.analytics.diagnosis import CONFIDENCES, SEVERITIES, Diagnosis, Figure
+from taskkit.analytics.wording import catalogue, fill
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "taskkit/analytics/rules").glob("*.py"))
@@ -82,3 +84,29 @@ def test_every_verdict_stands_on_the_page() -> None:
         row = re.search(rf"^\| `{rule}` \| (.*) \|$", page, re.MULTILINE)
         assert row is not None
         assert row[1].split(", ") == list(catalogue("en")[rule]["verdicts"])
+
+
+MANY = (
+    r"tasks|runs|slots|workers|times|codes|messages|queues|schedulers|notices|alerts|rules|were|are|have|wait"
+)
+NO_COUNT = re.compile(r"\{(queue|free|used|most|\w+_per_s|\w+_share)\}")
+
+
+@pytest.mark.parametrize("room", ["analytics", "watchdog"])
+def test_one_is_never_told_as_many(room: str) -> None:
+    """``{slots} slots`` would read "1 slots": each count has the words that go with one and with many."""
+    text = (ROOT / "taskkit" / room / "texts/en.toml").read_text(encoding="utf-8")
+    assert re.findall(rf"\{{\w+\}} (?:{MANY})\b", NO_COUNT.sub("", text)) == []
+
+
+def test_what_binds_next_has_its_rate_where_that_is_known_and_no_empty_brackets() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    figures = (Figure("slots", 1, "slots"), Figure("next_bound_per_s", None, "per_s"))
+    details = {"binding": "workers", "next_bound": "unknown"}
+    found = Diagnosis("backlog", "burst", "warning", "high", at, at, at, evidence=figures, details=details)
+    told = fill("{slots:slot does|slots do} it. Now: {binding}; then: {next_bound}.", found, "en")
+    assert told == "1 slot does it. Now: the workers; then: nothing that is known."
+    rate = (Figure("next_bound_per_s", 950.0, "per_s"),)
+    known = replace(found, evidence=rate, details={"next_bound": "scheduler"})
+    assert fill("{next_bound}", known, "en") == "the scheduler (950/s)"
+    assert fill("{next_bound}", known, "zh") == "调度器（950/秒）"

@@ -16,7 +16,7 @@ from taskkit.center.sql_facts import OUR_TABLES, SqlFacts
 from taskkit.center.transactions import OpenTransaction, TransactionFacts
 from taskkit.doors import open_center
 from taskkit.health import Finding, Level, judge, worst
-from taskkit.health.facts import BrokerFacts, Facts, Folder, NodeFacts
+from taskkit.health.facts import AlertingFacts, BrokerFacts, Facts, Folder, NodeFacts
 from taskkit.health.findings import size, version_of
 from taskkit.health.tables import INDEXES
 from taskkit.queues.server_facts import ClusterFacts, ServerFacts
@@ -316,6 +316,8 @@ CASES: list[tuple[str, Facts, Level]] = [
     ("home.room", home(free_bytes=500 << 20), WARNING),
     ("home.room", home(free_bytes=50 << 20), ERROR),
     ("home.private", home(open_to_others=True), WARNING),
+    ("alerting.receivers", replace(HEALTHY, alerting=AlertingFacts(problem="receivers.toml line 4: …")), WARNING),
+    ("alerting.receivers", replace(HEALTHY, alerting=AlertingFacts(("ops",))), OK),
 ]  # fmt: skip
 
 
@@ -455,4 +457,6 @@ def test_sizes(count: int, text: str) -> None:
 def test_the_page_names_every_finding() -> None:
     page = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
     section = page.split("\n## Doctor\n")[1].split("\n## ")[0]
-    assert set(re.findall(r"`((?:sql|broker|node|home)\.\w+)`", section)) == {name for name, _, _ in CASES}
+    assert set(re.findall(r"`((?:sql|broker|node|home|alerting)\.\w+)`", section)) == {
+        name for name, _, _ in CASES
+    }

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as changed
 
 from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Notice, Posting, Said
 from taskkit.center import TaskCenter
 from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Options, Reply, Verdict
+from taskkit.settings import Settings
 from taskkit.watchdog.engine import CheckOutcome, Engine
+from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.post import Post
+from tests.waiting import wait_until
 from tests.watchdogs import breach, clear, rule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -431,6 +437,19 @@ def test_a_notebook_does_not_take_the_place_of_an_alert_that_waits(center: TaskC
     assert told_in_order(robot) == [[(1, "firing")], [(1, "evidence")]]
 
 
+def test_a_notebook_says_on_which_host_it_lies_and_how_to_make_it(
+    center: TaskCenter, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Evidence, "page", lambda self, alert, rule: tmp_path / "1-backlog.html")
+    evidence = Evidence(Settings(home=tmp_path), center)
+    evidence.ask(alert_of("critical"), rule("backlog", group_wait="0s"), Post([Robot(clock)]))
+    (waiting,) = wait_until(lambda: center.outbox.waiting(["ops"]), 10)
+    evidence.stop()
+    (told,) = waiting.notice.items
+    assert (told.host, told.command) == (socket.gethostname(), "taskkit runbook run backlog")
+    assert told.file.endswith("1-backlog.html")
+
+
 def test_an_end_that_comes_while_a_repeat_gathers_is_told(center: TaskCenter, clock: Clock) -> None:
     robot = Robot(clock)
     courier = Courier(center.outbox, [robot], "w", clock=clock)
@@ -488,6 +507,109 @@ def test_a_receiver_that_took_over_for_another_is_told_the_end_too(center: TaskC
     engine.apply(asked, CheckOutcome((clear("a"),)))
     run(clock, both, 100)
     assert told_in_order(ops) == told_in_order(other) == [[(1, "firing")], [(1, "resolved")]]
+
+
+def alert_of(severity: str) -> Alert:
+    said = {"en": Said(title="t")}
+    return Alert(1, "backlog", "a", AlertState.FIRING, severity, "burst", 1.0, "tasks", said, START, START)
+
+
+def in_silence(center: TaskCenter, clock: Clock, **covers: str) -> tuple[Robot, Any, Any]:
+    """An alert that was told, and that ended ten minutes into a silence of an hour: robot, rule and a look that is clear."""
+    ops = Robot(clock)
+    asked = rule("backlog", hold="0s", keep_firing="0s", group_wait="0s")
+    engine, courier = Engine(center, Post([ops])), couriers(center.outbox, [ops], "w", clock=clock)
+
+    def look(*readings: Any) -> list[list[tuple[int, str]]]:
+        engine.apply(asked, CheckOutcome(readings))
+        run(clock, courier, 10)
+        return told_in_order(ops)
+
+    assert look(breach("a")) == [[(1, "firing")]]
+    center.alerts.silence(clock.now + timedelta(hours=1), "ada", "import", **covers)
+    clock.move(600)
+    assert look(clear("a")) == [[(1, "firing")]]
+    assert center.alerts.alert(1).state is AlertState.RESOLVED
+    return ops, asked, look
+
+
+def test_what_ended_in_a_silence_is_told_as_over_once_when_the_silence_ends(
+    center: TaskCenter, clock: Clock
+) -> None:
+    ops, _, look = in_silence(center, clock)
+    ended = center.alerts.alert(1).resolved_at
+    clock.move(3000)
+    for _ in range(3):
+        assert look(clear("a")) == [[(1, "firing")], [(1, "resolved")]]
+    assert ops.calls[-1][1].items[0].at == ended, "the message says when it was over"
+
+
+def test_what_ended_in_a_silence_waits_for_the_next_one_that_covers_it(
+    center: TaskCenter, clock: Clock
+) -> None:
+    _, _, look = in_silence(center, clock, rule="backlog")
+    center.alerts.silence(clock.now + timedelta(hours=2), "ada", "and another", rule="backlog")
+    clock.move(3600)
+    assert look(clear("a")) == [[(1, "firing")]]
+    clock.move(3700)
+    assert look(clear("a")) == [[(1, "firing")], [(1, "resolved")]]
+
+
+def test_what_ended_in_a_silence_that_is_long_over_is_told_by_nobody(
+    center: TaskCenter, clock: Clock
+) -> None:
+    _, _, look = in_silence(center, clock)
+    clock.move(2 * 86_400)
+    assert look(clear("a")) == [[(1, "firing")]]
+
+
+def test_where_no_receiver_takes_it_nobody_was_told_until_there_is_one(
+    center: TaskCenter, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = rule("backlog", hold="0s", keep_firing="0s", group_wait="0s", severity="warning")
+    nobody, deaf = Engine(center, Post([])), Engine(center, Post([Robot(clock, severity="critical")]))
+    with caplog.at_level("INFO", "taskkit.watchdog"):
+        fired = [len(one.apply(asked, CheckOutcome((breach("a"),))).fired) for one in (nobody, deaf, nobody)]
+        assert fired == [1, 0, 0], "it began once"
+        assert center.alerts.alert(1).told_at is None
+        clock.move(5 * 3600)
+        nobody.apply(asked, CheckOutcome((breach("a"),)))
+        assert center.alerts.alert(1).told_at is None
+        ops = Robot(clock)
+        engine, courier = Engine(center, Post([ops])), couriers(center.outbox, [ops], "w", clock=clock)
+        engine.apply(asked, CheckOutcome((breach("a"),)))
+        run(clock, courier, 10)
+        assert told_in_order(ops) == [[(1, "firing")]]
+        told = center.alerts.alert(1).told_at
+        assert told is not None
+        clock.move(5 * 3600)
+        for _ in range(3):
+            nobody.apply(asked, CheckOutcome((breach("a"),)))
+        assert center.alerts.alert(1).told_at == told, "nobody heard the repeat"
+        nobody.apply(asked, CheckOutcome((breach("b"), clear("a"))))
+        nobody.apply(asked, CheckOutcome((clear("b"),)))
+    said = [line.getMessage() for line in caplog.records if line.name == "taskkit.watchdog"]
+    assert said == [f"{what}: backlog {name}: too much" for what, name in
+                    (("firing", "a"), ("firing", "a"), ("resolved", "a"), ("firing", "b"), ("resolved", "b"))]  # fmt: skip
+
+
+def test_what_two_receivers_of_one_robot_take_is_told_there_once_by_the_more_particular(
+    center: TaskCenter, clock: Clock
+) -> None:
+    calm = Robot(clock, "calm", robot="group")
+    twin = Robot(clock, "twin", robot="group")
+    loud = Robot(clock, "loud", robot="group", severity="critical")
+    other = Robot(clock, "other")
+    asked = rule("backlog", hold="0s", keep_firing="0s", severity="warning")
+    post = Post([calm, twin, loud, other])
+
+    def told(severity: str, event: Event = Event.FIRING, **keys: Any) -> list[str]:
+        turned = replace(alert_of(severity), resolved_at=START)
+        return [one.receiver for one in post.postings(turned, event, changed(asked, **keys), START)]
+
+    assert told("warning") == ["calm", "other"]
+    assert told("critical") == told("critical", Event.RESOLVED) == ["loud", "other"]
+    assert told("critical", receivers=("twin",)) == ["twin"]
 
 
 def test_a_message_that_cannot_be_made_goes_elsewhere_and_holds_up_no_other(

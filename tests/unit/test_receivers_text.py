@@ -208,6 +208,21 @@ def test_a_repeated_alert_and_its_notebook_say_so() -> None:
     assert "Executed notebook `/srv/notebooks/backlog-12.html`" in told
 
 
+def test_a_notebook_that_has_no_link_is_found_by_its_host_or_made_anew_by_a_command() -> None:
+    values = {"event": Event.EVIDENCE, "file": "/srv/12-backlog.html", "host": "web-1", "command": "taskkit runbook run backlog"}  # fmt: skip
+    bare, linked = item(link="", **values), item(**values)
+    for one, place, anew in (
+        ("en", "Executed notebook `/srv/12-backlog.html` on host `web-1`", "Make it anew: "),
+        ("zh", "已执行的诊断笔记 `/srv/12-backlog.html` 所在主机 `web-1`", "重新生成："),
+    ):
+        told = text(bodies(channels()[3], notice(bare), language=one)[0])
+        assert place in told
+        assert f"{anew}`taskkit runbook run backlog`" in told
+        told = text(bodies(channels()[3], notice(linked), language=one)[0])
+        assert "/srv/" not in told
+        assert "runbook run" not in told
+
+
 def test_an_alert_without_this_language_speaks_the_other_and_one_without_words_names_its_rule() -> None:
     assert "No worker is alive" in read(channels()[0], notice(item(said={"en": SAID["en"]})))
     assert "**backlog**" in read(channels()[0], notice(item(said={})))

@@ -9,7 +9,9 @@ import pytest
 from msgspec.structs import fields
 
 from taskkit.errors import SettingsError
+from taskkit.settings import Settings
 from taskkit.settings.lines import line_of
+from taskkit.watchdog.policy import load_policy
 from taskkit.watchdog.rules import keys_of, load_rules, read_rules, shipped, shipped_text
 from taskkit.watchdog.signals import SIGNALS, Length, Rule, Size
 
@@ -236,3 +238,20 @@ def test_lengths_and_sizes_refuse_what_is_none() -> None:
 def test_what_is_wrong_beyond_all_measure_is_refused_like_anything_else(text: str) -> None:
     with pytest.raises(SettingsError, match=r"rules\.toml"):
         read_rules(text)
+
+
+def test_a_watchdog_that_is_started_says_on_which_line_a_receiver_is_named_that_there_is_not(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rules.toml").write_text(
+        '[defaults]\nreceivers = ["ops"]\n\n[[rule]]\nid = "backlog"\nabove = 5\nreceivers = [\n  "opps",\n]\n'
+    )
+    (tmp_path / "receivers.toml").write_text(
+        '[[receiver]]\nname = "ops"\nkind = "webhook"\nurl_env = "OPS_URL"\n'
+    )
+    settings = Settings.load(env={"TASKKIT_WATCHDOG_ALERTING": str(tmp_path)})
+    with pytest.raises(SettingsError) as refused:
+        load_policy(settings, {"OPS_URL": "https://example.com/hook"})
+    assert str(refused.value) == (
+        f"{tmp_path}/rules.toml:7: rule backlog: there is no receiver 'opps'; did you mean 'ops'? in receivers.toml"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskkit.alerts import Alert, AlertState, Event, Reading, ReadLevel, Silence
+from taskkit.alerts import Alert, AlertState, Event, Reading, ReadLevel, Said, Silence
+from taskkit.errors import InputError
+from taskkit.names import check_name
 from taskkit.watchdog.rounds import (
     CheckState,
     about_check,
@@ -218,6 +221,21 @@ def test_dog_02_a_failed_check_keeps_the_alerts_and_becomes_one_itself() -> None
     assert {t.after.object: t.event for t in found if t.after} == {"": None, CHECK: RESOLVED}
 
 
+def test_a_queue_may_be_called_like_the_alert_about_a_check_and_is_looked_after_all_the_same() -> None:
+    with pytest.raises(InputError):
+        check_name(CHECK, "queue")
+    name = check_name(CHECK.strip(), "queue")
+    asked = rule("backlog", hold="0s", keep_firing="0s")
+    failing = about_check(asked, CheckState("failed", at(hours=-1)), at(), {})
+    found = turns(asked, [], [breach(name)], at(), about=failing)
+    assert {t.after.object: t.event for t in found if t.after} == {name: FIRING, CHECK: FIRING}
+    live = [replace(t.after, id=n) for n, t in enumerate(found, 1) if t.after]
+    found = turns(asked, live, [], at(seconds=1), about=clear(CHECK))
+    assert {t.after.object: t.event for t in found if t.after} == {name: RESOLVED, CHECK: RESOLVED}
+    written = Silence(1, "backlog", "(check)", at(), at(hours=1), "ada", "as people write it")
+    assert silenced([written], "backlog", CHECK, at()) == 1
+
+
 def test_a_check_that_says_nothing_had_data() -> None:
     assert soundness([]) == "ok"
     assert soundness([no_data(), clear("a")]) == "ok"
@@ -300,6 +318,25 @@ def test_one_that_ends_in_a_silence_ends_without_a_message() -> None:
     one = life().looks([0], breach()).looks(range(10, 400, 10), clear(), silence_id=1)
     assert one.events == [FIRING]
     assert one.alert is None
+
+
+@pytest.mark.parametrize("name", ["success_rate", "slow"])
+def test_in_a_system_in_which_nothing_runs_it_is_over_after_a_while_with_a_word(name: str) -> None:
+    life = Life(rule(name, hold="0s", keep_firing="1m", no_data_ends="1h", repeat=None))
+    quiet = Reading("", ReadLevel.NO_DATA, said={"en": Said(title="too few runs", text="to tell")})
+    life.looks(range(0, 61, 30), breach()).looks(range(90, 3660, 30), quiet)
+    assert life.events == [Event.FIRING]
+    turn = life.look(3660, quiet)
+    assert life.told[-1] == (3660, Event.RESOLVED)
+    assert turn.after is not None
+    assert turn.after.said["en"] == Said(title="too few runs", text="to tell\ntoo much")
+
+
+def test_without_that_limit_it_waits_for_runs_and_one_that_is_explained_does_too() -> None:
+    for keys, quiet in (({"no_data_ends": None}, {}), ({"no_data_ends": "1h"}, {"inhibited_by": "stores"})):
+        life = Life(rule("success_rate", hold="0s", repeat=None, **keys)).looks([0], breach())
+        life.looks(range(30, 20_000, 600), no_data(), **quiet)
+        assert life.events == [Event.FIRING]
 
 
 def test_a_rule_that_does_not_tell_ends_does_not() -> None:

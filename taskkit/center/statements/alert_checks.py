@@ -67,6 +67,8 @@ WHERE r.finished_at >= :since AND r.outcome IN ('failed', 'timeout', 'lost', 'gi
 GROUP BY 1, 2, 3 ORDER BY tasks DESC, 1, 2, 3 LIMIT 500
 """
 
+DEAD = "SELECT COUNT(*) AS tasks FROM task_center WHERE status = 5 AND task_code = :code"
+
 # Of a task that was cancelled nobody expects a run any more.
 NOT_FIRED = """
 SELECT c.task_code, o.state, COALESCE(o.reason, '') AS reason, CASE WHEN c.status = 7 THEN 1 ELSE 0 END AS held,

@@ -54,6 +54,7 @@ UPDATE task_alert SET state = :state, open_key = :open_key, severity = :severity
   told_at = :told_at, resolved_at = :resolved_at, flaps = :flaps, inhibited_by = :inhibited_by, silence_id = :silence_id,
   updated_at = {now}
 WHERE id = :id AND state = :before AND ((told_at IS NULL AND :told_before IS NULL) OR told_at = :told_before)
+  AND ((silence_id IS NULL AND :silence_before IS NULL) OR silence_id = :silence_before)
 """
 ALERT_GONE = "DELETE FROM task_alert WHERE id = :id AND state = 'pending'"
 ALERT_LOCK = "SELECT id FROM task_alert WHERE open_key = :open_key {for_update}"
@@ -67,6 +68,14 @@ SILENCE_END = "UPDATE task_silence SET ends_at = {now} WHERE id = :id AND ends_a
 SILENCES = """
 SELECT id, rule, object, starts_at, ends_at, author, reason, CASE WHEN starts_at <= {now} THEN 1 ELSE 0 END AS holds
 FROM task_silence WHERE ends_at > {now} ORDER BY id
+"""
+SILENCES_OVER = """
+SELECT id, starts_at FROM task_silence WHERE ends_at <= {now} AND {age(ends_at)} < :seconds ORDER BY id
+"""
+ENDED_WITHIN = f"""
+SELECT {ALERT_COLUMNS} FROM task_alert
+WHERE state = 'resolved' AND resolved_at >= :since AND silence_id IN :ids AND rule = :rule AND told_at IS NOT NULL
+ORDER BY id
 """
 
 TOLD = """

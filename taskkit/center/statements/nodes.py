@@ -80,6 +80,8 @@ UPDATE task_lease SET
 WHERE name = :name AND (holder = :holder OR expires_at <= {now})
 """
 
+LEASE_HOLDER = "SELECT holder FROM task_lease WHERE name = :name AND expires_at > {now}"
+
 LEASE_DROP = """
 UPDATE task_lease SET holder = '', expires_at = {now} WHERE name = :name AND holder = :holder
 """

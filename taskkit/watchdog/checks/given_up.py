@@ -12,17 +12,34 @@ from taskkit.center.alert_checks import NewDead
 from taskkit.watchdog.checks import MOST
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import GivenUpRule
+from taskkit.watchdog.step import CHECK
 from taskkit.watchdog.wording import Remark, said
 
 UNKNOWN = "?"
 
 
 def check(rule: GivenUpRule, place: CheckPlace) -> list[Reading]:
-    """A reading of each code of which more tasks gave up than may; the most frequent codes, where there are many."""
+    """A reading of each code of which more tasks gave up than may; the most frequent codes, where there are many.
+
+    And one of each code whose alert ends: that no more gave up does not mean that those which did are well.
+    """
     dead = sorted(place.center.checks.new_dead(place.ago(rule.over)), key=lambda one: one.task_code)
     by_code = [list(some) for _, some in groupby(dead, key=lambda one: one.task_code)]
     found = [some for some in by_code if _count(some) > rule.above]
-    return [_given_up(some) for some in sorted(found, key=_count, reverse=True)[:MOST]]
+    wrong = [_given_up(some) for some in sorted(found, key=_count, reverse=True)[:MOST]]
+    known = {some[0].task_code for some in by_code}
+    over = [name for name in place.told(rule.id) if name not in known and name != CHECK]
+    return [*wrong, *(_no_more(code, rule, place) for code in over)]
+
+
+def _no_more(code: str, rule: GivenUpRule, place: CheckPlace) -> Reading:
+    left = place.center.checks.dead(code)
+    figures = (Figure("dead_left", left, "tasks"), Figure("window", float(rule.over), "s"))
+    actions = (Action("see_dead", f"taskkit tasks dead --code {shlex.quote(code)}"),)
+    words = said(
+        Remark("given_up", "no_more", figures, actions=actions if left else (), words={"code": code})
+    )
+    return Reading(code, ReadLevel.CLEAR, said=words)
 
 
 def _count(some: Sequence[NewDead]) -> int:

@@ -6,14 +6,14 @@ from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Figure
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import SuccessRateRule
-from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
+from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said, too_few
 
 
 def check(rule: SuccessRateRule, place: CheckPlace) -> list[Reading]:
     """One reading; with fewer runs than the rule wants there is nothing to judge by."""
     counts = place.center.checks.outcomes(place.ago(rule.over), place.now)
     if counts.judged < rule.min_runs:
-        return [Reading("", ReadLevel.NO_DATA, unit="%")]
+        return [Reading("", ReadLevel.NO_DATA, unit="%", said=too_few(rule))]
     rate = 100.0 * counts.succeeded / counts.judged
     if rate >= rule.below:
         return [Reading("", ReadLevel.CLEAR, value=rate, unit="%")]

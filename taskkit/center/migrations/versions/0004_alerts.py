@@ -45,6 +45,11 @@ def upgrade() -> None:
 
 def tables() -> dict[str, list[Any]]:
     """Their columns, in the order in which they are made."""
+    return {**of_watchdogs(), **of_alerts()}
+
+
+def of_watchdogs() -> dict[str, list[Any]]:
+    """Who looks, and how each rule fares."""
     zero = sa.text("0")
     return {
         "task_watchdog": [
@@ -67,6 +72,12 @@ def tables() -> dict[str, list[Any]]:
             sa.Column("error", sa.Text(), nullable=True),
             sa.CheckConstraint("state IN ('ok', 'breach', 'no_data', 'failed')", name="ck_rule_state"),
         ],
+    }
+
+
+def of_alerts() -> dict[str, list[Any]]:
+    """What is wrong, who was told, and how each robot stands."""
+    return {
         "task_alert": alert_columns(),
         "task_silence": [
             sa.Column("id", big_id(), primary_key=True, autoincrement=True),
@@ -102,9 +113,9 @@ def tables() -> dict[str, list[Any]]:
             sa.Column("robot", name(32), primary_key=True),
             instant("paused_until"),
             sa.Column("reason", sa.String(190), nullable=True),
-            sa.Column("misconfigured", tiny(), nullable=False, server_default=zero),
+            sa.Column("misconfigured", tiny(), nullable=False, server_default=sa.text("0")),
             sa.Column("month", name(7), nullable=True),
-            sa.Column("month_calls", count(), nullable=False, server_default=zero),
+            sa.Column("month_calls", count(), nullable=False, server_default=sa.text("0")),
             stamp("updated_at", on_update=True),
         ],
     }

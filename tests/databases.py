@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import pymysql
 
-from taskkit.center.sessions import Link
+from taskkit.center.links import Link
 
 numbers = itertools.count(1)
 

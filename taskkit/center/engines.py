@@ -65,9 +65,11 @@ def _end_transaction(raw: Any, _record: Any, _state: Any) -> None:
         raw.rollback()
 
 
-def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> sessions.Link:
+def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
     """Say who connects, as the process is called at this moment; a name in the URL is kept."""
-    return sessions.Link(*arguments, **{"program_name": connection_name(), **parameters})
+    from taskkit.center.links import Link
+
+    return Link(*arguments, **{"program_name": connection_name(), **parameters})
 
 
 def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> Engine:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pymysql.connections
 from sqlalchemy.engine import URL, Connection
 
 from taskkit.errors import DatabaseUnavailable
@@ -35,23 +34,6 @@ FOUND_ROWS, MULTI_STATEMENTS = 1 << 1, 1 << 16
 IN_TRANSACTION, AUTOCOMMIT = 1, 2
 """What the server tells of a session with every answer."""
 ADVICE = "write ?pooler=transaction at the end of the database's URL, or connect to the server itself"
-
-
-class Link(pymysql.connections.Connection):  # type: ignore[misc]
-    """A connection that shares with others what TLS needs, unless the URL says something of TLS.
-
-    PyMySQL offers TLS to every server and reads all trusted certificates anew for each connection, which takes 0.06 s
-    of CPU: more than all else, and paid by every process at once after an outage.
-    """
-
-    _preferred: Any = None
-
-    def _create_ssl_ctx(self, options: Any) -> Any:
-        if options:
-            return super()._create_ssl_ctx(options)
-        if Link._preferred is None:
-            Link._preferred = super()._create_ssl_ctx(options)
-        return Link._preferred
 
 
 def is_pooled(url: URL) -> bool:

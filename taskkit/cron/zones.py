@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from zoneinfo import TZPATH, ZoneInfo
 
@@ -54,6 +53,8 @@ def tzdata_version() -> str:
     for folder in TZPATH:
         if found := _system_version(Path(folder)):
             return found
+    from importlib.metadata import PackageNotFoundError, version  # a tenth of what a child's start takes
+
     try:
         return version("tzdata")
     except PackageNotFoundError:

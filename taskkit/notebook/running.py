@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from taskkit.notebook.page import as_page
 from taskkit.notebook.shelf import notebook_of
 
 LIMIT_S = 120.0
+DEATH_S = 60.0
 PARAMETERS = "parameters"
 Running = tuple[asyncio.AbstractEventLoop, "asyncio.Task[None]"]
 LONGEST_FOLDER = 85
@@ -136,7 +138,15 @@ async def _end(client: Any, manager: Any) -> None:
     """No kernel and no channel is left, also when the run was interrupted."""
     if client.kc is not None:
         client.kc.stop_channels()
-    await asyncio.shield(manager.shutdown_kernel(now=True))
+    await asyncio.shield(_bury(manager))
+
+
+async def _bury(manager: Any) -> None:
+    """Kill the kernel and wait for it: Jupyter gives up after 5 s, which on a busy machine leaves a defunct process."""
+    await manager.shutdown_kernel(now=True)
+    if manager.has_kernel:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(manager.provisioner.wait(), DEATH_S)
 
 
 def kernel(folder: Path) -> Any:

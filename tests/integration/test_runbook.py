@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -57,9 +58,16 @@ def notebook(folder: Path, code: str) -> Path:
 
 
 def kernels() -> list[int]:
-    """The kernels that this process has started, also through a child."""
-    found = psutil.Process().children(recursive=True)
-    return [one.pid for one in found if "ipykernel_launcher" in " ".join(one.cmdline())]
+    """The kernels that this process has started, also through a child; and its own dead that it has not waited for."""
+    return [one.pid for one in psutil.Process().children(recursive=True) if _is_kernel(one)]
+
+
+def _is_kernel(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return process.ppid() == os.getpid()
+        return "ipykernel_launcher" in " ".join(process.cmdline())
+    return False
 
 
 def test_ana_06_a_notebook_runs_without_a_person_to_one_page(bundle: Path, tmp_path: Path) -> None:

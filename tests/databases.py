@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import pymysql
 
-from taskkit.center.links import Link
+from taskkit.center.wires import MySQLWire
 
 numbers = itertools.count(1)
 
@@ -19,7 +19,7 @@ numbers = itertools.count(1)
 def connect(url: str, **options: Any) -> pymysql.Connection[Any]:
     """A plain PyMySQL connection to a mysql:// or mariadb:// URL."""
     parts = urlsplit(url)
-    return Link(
+    return MySQLWire(
         host=parts.hostname or "127.0.0.1",
         port=parts.port or 3306,
         user=unquote(parts.username or ""),

@@ -33,7 +33,7 @@ LONGEST = 1 << 18
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 WARM = (
     "pymysql sqlalchemy.dialects.mysql.pymysql sqlalchemy.dialects.sqlite.pysqlite redis taskkit.worker.process "
-    "taskkit.center.links taskkit.worker.nursery_link taskkit.scheduler.process taskkit.doors taskkit.embedded taskkit.queues.connect"
+    "taskkit.center.wires taskkit.worker.nursery_link taskkit.scheduler.process taskkit.doors taskkit.embedded taskkit.queues.connect"
 ).split()
 WARMER = {
     "taskkit.watchdog": ["taskkit.watchdog.process", "taskkit.watchdog.policy", "taskkit.analytics.survey"]
@@ -187,7 +187,9 @@ if __name__ == "__main__":
         __import__(name)
     if sys.argv[2] in WARMER:
         __import__("taskkit.watchdog.checks").watchdog.checks.preload()
-    __import__("taskkit.center.links").center.links.Link(defer_connect=True)  # what TLS needs is made once
+    __import__("taskkit.center.wires").center.wires.MySQLWire(
+        defer_connect=True
+    )  # what TLS needs is made once
     found = serve(socket.socket(fileno=int(sys.argv[1])))
     if found is not None:
         _become(found)

@@ -67,9 +67,9 @@ def _end_transaction(raw: Any, _record: Any, _state: Any) -> None:
 
 def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
     """Say who connects, as the process is called at this moment; a name in the URL is kept."""
-    from taskkit.center.links import Link
+    from taskkit.center.wires import MySQLWire
 
-    return Link(*arguments, **{"program_name": connection_name(), **parameters})
+    return MySQLWire(*arguments, **{"program_name": connection_name(), **parameters})
 
 
 def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> Engine:

@@ -92,6 +92,7 @@ ADVICE = {
     Fault.GONE: "the server went away; try again",
     Fault.LOCK_WAIT: "somebody holds a lock on these rows; look for a long transaction",
 }
+SQLITE_LOCKED = "another process writes to it, or was stopped while it wrote and keeps all others out: look for one that hangs"
 SQLITE_ADVICE = "check that the file and its folder exist, can be written, and have room"
 
 
@@ -136,6 +137,8 @@ def explain(error: SQLAlchemyError, url: URL, advice: str | None = None) -> str:
     advice = advice or ADVICE.get(fault)
     if sqlite and fault in {Fault.UNREACHABLE, Fault.REFUSED}:
         advice = SQLITE_ADVICE
+    if sqlite and fault is Fault.BUSY and not isinstance(error, PoolTimeout):
+        advice = SQLITE_LOCKED
     if isinstance(error, OperationalError) and url.password:
         said = said.replace(str(url.password), "***")
     return f"database {place}: {said}" + (f"; {advice}" if advice else "")

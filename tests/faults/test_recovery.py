@@ -258,8 +258,7 @@ def test_guarantee_2_work_02_a_stopped_worker_is_fenced_and_says_so(
     (task_id,) = home.enqueue_many("nap", [{"seconds": 1, "path": str(notes)}])
     wait_until(lambda: "begun" in notes.read_text(), 30)
     family = [stopped.pid, *(process.pid for process in stopped.family())]
-    for pid in family:
-        os.kill(pid, signal.SIGSTOP)
+    home.freeze(*family)
     other = home.worker("--queue", "nap", "--processes", "1")
     home.wait(task_id, Status.SUCCESS, seconds=60)
     for pid in family:

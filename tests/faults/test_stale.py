@@ -49,8 +49,7 @@ def test_guarantee_2_work_09_whatever_a_stale_attempt_does_it_changes_nothing(
     ids = home.enqueue_many("twofold", payloads, queue="stale", max_retry=2, retry_delays=[3600])
     wait_until(lambda: all((tmp_path / f"{task_id}.1").exists() for task_id in ids), 30)
     family = [stale.pid, *(process.pid for process in stale.family())]
-    for pid in family:
-        os.kill(pid, signal.SIGSTOP)
+    home.freeze(*family)
     home.begin("worker", *WORKER, worker_processes=1, worker_threads=9).ready()
     for task_id, (_, second) in zip(ids, cases, strict=True):
         wait_until(lambda task_id=task_id: (tmp_path / f"{task_id}.2").exists(), 60)

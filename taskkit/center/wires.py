@@ -7,7 +7,7 @@ from typing import Any
 import pymysql.connections
 
 
-class Link(pymysql.connections.Connection):  # type: ignore[misc]
+class MySQLWire(pymysql.connections.Connection):  # type: ignore[misc]
     """A connection that shares with others what TLS needs, unless the URL says something of TLS.
 
     PyMySQL offers TLS to every server and reads all trusted certificates anew for each connection, which takes 0.06 s
@@ -19,6 +19,6 @@ class Link(pymysql.connections.Connection):  # type: ignore[misc]
     def _create_ssl_ctx(self, options: Any) -> Any:
         if options:
             return super()._create_ssl_ctx(options)
-        if Link._preferred is None:
-            Link._preferred = super()._create_ssl_ctx(options)
-        return Link._preferred
+        if MySQLWire._preferred is None:
+            MySQLWire._preferred = super()._create_ssl_ctx(options)
+        return MySQLWire._preferred

@@ -7,6 +7,8 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+# pytest keeps its own bytecode of the tests, which each of its processes would make anew
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 CANDIDATES := $(PYTHON) python3.11 python3.12 python3.13 python3
 
 # what `make bench` runs, in about ten minutes on two quiet cores; docs/benchmarks.md has the long ones
@@ -21,10 +23,10 @@ run: $(VENV)/run.stamp
 test: $(VENV)/dev.stamp servers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
 	$(BIN)/python -m compileall -q taskkit tests bench
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) --collect-only -qq >/dev/null & compiling=$$!; $(BIN)/mypy; found=$$?; wait $$compiling; exit $$found
+	$(BIN)/lint-imports
+	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/dev.stamp servers
 	@for name in $(MEASUREMENTS); do \

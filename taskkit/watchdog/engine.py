@@ -144,9 +144,8 @@ def _tell(turn: Turn, alert_id: int, postings: int) -> None:
     if turn.event is None and (not ended or quiet or before is None or before.state is not AlertState.FIRING):
         return
     said = alert.said.get("en")
-    ended = turn.event is Event.RESOLVED
     log.log(
-        logging.WARNING if not ended else logging.INFO,
+        logging.INFO if ended else logging.WARNING,
         "%s: %s%s: %s",
         turn.event or alert.state,
         alert.rule,

@@ -26,7 +26,7 @@ test: $(VENV)/dev.stamp servers
 	$(BIN)/python -m compileall -q taskkit tests bench
 	@$(PYTEST) --collect-only -qq >/dev/null & compiling=$$!; $(BIN)/mypy; found=$$?; wait $$compiling; exit $$found
 	$(BIN)/lint-imports
-	$(PYTEST) -n 5 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/dev.stamp servers
 	@for name in $(MEASUREMENTS); do \

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskkit.model import Claimed
@@ -14,8 +13,6 @@ from taskkit.worker.slots import Slot
 UNKNOWN_SECONDS = 0.1
 LEARNING = 0.2
 SHORTEST = 5e-5
-AT_HAND = 1.0
-"""Seconds: what usually takes longer is not fetched before a child is free; the time of a fetch is nothing to it."""
 HELD = 1.0
 """Seconds that a claimed task waits here for a child; then it goes back, perhaps to another worker, if it would wait
 for so long again. What is only forecast sends nothing back: one job that a busy machine held up is no slow code."""
@@ -84,11 +81,8 @@ class Feeder:
         spare = self.budget - slot.load(now)
         if spare <= 0:
             return 0
-        mean = self._means[slot.mode or "sync"]
-        more = spare * slot.lanes / mean
-        # of what takes longer than the budget, the next one is at hand when the running one is about to end
-        count = math.ceil(more) if mean < AT_HAND else int(more)
-        return count if slot.mode in {"", "sync"} else min(count, len(slot.places))
+        more = int(spare * slot.lanes / self._means[slot.mode or "sync"])
+        return more if slot.mode in {"", "sync"} else min(more, len(slot.places))
 
     def place(self, tasks: Sequence[Claimed], slots: Sequence[Slot], now: float) -> list[Claimed]:
         """Give tasks to children, in order; returns those for which there is no place now.

@@ -71,10 +71,19 @@ def test_guarantee_4_ten_thousand_tasks_and_two_hundred_occurrences_run_once_eac
         for n in range(TASKS)
     ]
     expression = in_seconds(home, 15)
-    for n in range(PERIODIC):
-        home.enqueue(
-            "echo", {"value": n}, cron=expression, timezone="UTC", queue="few", unique_key=f"periodic {n}"
-        )
+    home.kit.producer.enqueue_many(
+        [
+            {
+                "code": "echo",
+                "payload": {"value": n},
+                "cron": expression,
+                "timezone": "UTC",
+                "queue": "few",
+                "unique_key": f"periodic {n}",
+            }
+            for n in range(PERIODIC)
+        ]
+    )
     for start in range(0, TASKS, 2500):
         home.kit.producer.enqueue_many(tasks[start : start + 2500])
     wait_until(

@@ -33,7 +33,7 @@ LONGEST = 1 << 18
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 WARM = (
     "pymysql sqlalchemy.dialects.mysql.pymysql sqlalchemy.dialects.sqlite.pysqlite redis taskkit.worker.process "
-    "taskkit.center.wires taskkit.worker.nursery_link taskkit.scheduler.process taskkit.doors taskkit.embedded taskkit.queues.connect"
+    "alembic.command alembic.context click taskkit.logs taskkit.center.wires taskkit.worker.nursery_link taskkit.scheduler.process taskkit.doors taskkit.embedded taskkit.queues.connect"
 ).split()
 WARMER = {
     "taskkit.watchdog": ["taskkit.watchdog.process", "taskkit.watchdog.policy", "taskkit.analytics.survey"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.alarm_rules import STORES
 from tests.processes import Installation, Process, on_servers
 from tests.robots import WebhookServer, webhook
 from tests.servers import MariaDB, Valkey
@@ -191,19 +192,6 @@ def test_sighup_reads_rules_anew_and_keeps_the_old_ones_when_they_are_wrong(home
         rules.write_text(good.replace("above = 1000", "above = 3"))
         dog.signal(signal.SIGHUP)
         settled(home, robot, [("firing", "backlog", "unserved")])
-
-
-STORES = """
-[[rule]]
-id = "stores"
-every = "0.5s"
-for = "1s"
-keep_firing = "1.5s"
-slow_ms = 60000
-persistence = false
-clock_skew = "1h"
-disk_left = 0
-"""
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Rules of the acceptance tests: the shipped ones with shorter times, and limits that some seconds reach."""
+"""Rules of the acceptance tests: the shipped ones with shorter times, and limits that some seconds reach.
+
+Those that read many rows look once a second: more often, they would take the processor from what they watch.
+"""
 
 SMALL = """
 [[rule]]
@@ -26,7 +29,7 @@ over = "4s"
 [[rule]]
 id = "success_rate"
 for = "0s"
-every = "0.4s"
+every = "1s"
 keep_firing = "1s"
 over = "5s"
 evidence = false
@@ -38,7 +41,7 @@ keep_firing = "1s"
 
 [[rule]]
 id = "slow"
-every = "0.4s"
+every = "1s"
 for = "0.5s"
 keep_firing = "1s"
 over = "6s"
@@ -46,7 +49,7 @@ evidence = false
 
 [[rule]]
 id = "backlog"
-every = "0.4s"
+every = "1s"
 for = "5s"
 keep_firing = "1s"
 above = 300
@@ -54,7 +57,7 @@ evidence = false
 
 [[rule]]
 id = "forecast"
-every = "0.4s"
+every = "1s"
 for = "4s"
 keep_firing = "1s"
 queues = ["report"]
@@ -80,7 +83,7 @@ evidence = false
 [[rule]]
 id = "duplicates"
 for = "0s"
-every = "0.4s"
+every = "1s"
 keep_firing = "1s"
 over = "8s"
 evidence = false
@@ -88,7 +91,7 @@ evidence = false
 [[rule]]
 id = "zombies"
 for = "0s"
-every = "0.4s"
+every = "1s"
 keep_firing = "1s"
 after = "5s"
 evidence = false

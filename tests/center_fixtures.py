@@ -16,6 +16,7 @@ import pytest
 from taskkit.center import TaskCenter
 from tests.conftest import DATABASES, EXTERNAL_DATABASE
 from tests.databases import connect, fresh_database
+from tests.schemas import build
 from tests.servers import MariaDB
 
 TABLES = (
@@ -29,7 +30,7 @@ TABLES = (
 def mariadb_schema(mariadb: MariaDB) -> Iterator[str]:
     """A database of the session's MariaDB with the schema; without TLS, whose set-up costs 0.1 s a connection."""
     with fresh_database(mariadb.url) as url:
-        prepare(f"{url}?ssl_disabled=1")
+        build(f"{url}?ssl_disabled=1")
         yield f"{url}?ssl_disabled=1"
 
 
@@ -38,7 +39,7 @@ def external_schema() -> Iterator[str]:
     """A database of the server of TASKKIT_TEST_DATABASE_URL with the schema."""
     assert EXTERNAL_DATABASE is not None
     with fresh_database(EXTERNAL_DATABASE) as url:
-        prepare(url)
+        build(url)
         yield url
 
 
@@ -46,7 +47,7 @@ def external_schema() -> Iterator[str]:
 def sqlite_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with the schema, to be copied."""
     path = tmp_path_factory.mktemp("schema") / "taskkit.db"
-    prepare(f"sqlite:///{path}")
+    build(f"sqlite:///{path}")
     return path
 
 
@@ -90,12 +91,6 @@ def mariadb_center(mariadb_center_url: str) -> Iterator[TaskCenter]:
     opened = TaskCenter(mariadb_center_url)
     yield opened
     opened.close()
-
-
-def prepare(url: str) -> None:
-    center = TaskCenter(url)
-    center.upgrade_schema()
-    center.close()
 
 
 def empty(url: str) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 import psutil
 
 from taskkit.cli.conduct import run
+from taskkit.settings import Settings
+from tests.schemas import build
 from tests.waiting import wait_until
 
 PROGRAM = [sys.executable, "-m", "taskkit.cli"]
@@ -54,6 +56,11 @@ def done(*arguments: object, stdin: str | bytes = "") -> Answer:
     answer = cli(*arguments, stdin=stdin)
     assert answer.code == 0, answer
     return answer
+
+
+def built() -> None:
+    """What ``taskkit db upgrade`` makes of an empty database, for tests of what comes after it."""
+    build(Settings.load().sqlalchemy_url())
 
 
 def refused(*arguments: object, code: int = 2, stdin: str | bytes = "") -> str:

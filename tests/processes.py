@@ -24,6 +24,7 @@ from taskkit.queues.redis import RedisQueue
 from taskkit.states import ENDED, Status
 from tests import sample_app
 from tests.databases import fresh_database
+from tests.schemas import build
 from tests.servers import Server
 from tests.waiting import wait_until
 from tests.zygote import launch
@@ -133,8 +134,7 @@ class Installation:
         self.settings = settings or Settings(home=folder / "home")
         self.kit = Taskkit(self.settings)
         self.kit.registry = sample_app.kit.registry
-        if not self.settings.embedded_database:
-            self._upgrade()
+        build(self.settings.sqlalchemy_url())
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("TASKKIT_")}
         self.environment |= _settings_as_environment(self.settings) | _named(environment)
         self.environment["PYTHONPATH"] = str(ROOT)
@@ -143,13 +143,6 @@ class Installation:
         """What is run instead of ``taskkit.<role>``."""
         self.servers: dict[str, Server] = {}
         """Servers that are this installation's alone, for tests that break them."""
-
-    def _upgrade(self) -> None:
-        from taskkit.center import TaskCenter
-
-        center = TaskCenter(self.settings.sqlalchemy_url())
-        center.upgrade_schema()
-        center.close()
 
     def begin(self, role: str, *arguments: str, **environment: Any) -> Process:
         """Start a process without waiting for it."""

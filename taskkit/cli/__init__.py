@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -9,11 +10,15 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """The program ``taskkit``; Ctrl-C is exit code 130 without a word, also while it is being loaded."""
+    """The program ``taskkit``; Ctrl-C is exit code 130 without a word, also while it is being loaded.
+
+    When it has ended nothing is searched for garbage any more: that took longer than many a command.
+    """
     try:
         code = _run()
     except KeyboardInterrupt:
         code = INTERRUPTED
+    gc.freeze()
     sys.exit(code)
 
 

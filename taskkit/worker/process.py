@@ -32,6 +32,8 @@ from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
 CANCEL_LOOK = 1.0
+BIRTHS_LOOK, BIRTHS_SECONDS = 0.25, 10.0
+"""A worker that starts beats that often until all its children are there, or for so long."""
 HEART_SECONDS = 8.0
 """How long the heartbeat waits for an answer: a connection that died silently must not make this worker look dead."""
 MEBI = 1 << 20
@@ -82,7 +84,7 @@ class WorkerProcess:
             self.tally,
             lambda: stop.asked,
         )
-        self._done, self._beat_at = Stop(), 0.0
+        self._done, self._beat_at, self._started = Stop(), 0.0, monotonic()
         self.starts_anew = False
         self._tickers = [Ticker("heartbeat", self.tick, self._done), *extra]
         if settings.scales:
@@ -122,8 +124,10 @@ class WorkerProcess:
             reap_adopted(self.hub.nursery.process.pid)
         if monotonic() >= self._beat_at:
             with self.beating("writing the heartbeat"):
+                being_born = self._is_being_born()
                 self.beat()
-            self._beat_at = monotonic() + self.settings.heartbeat_s
+            every = self.settings.heartbeat_s
+            self._beat_at = monotonic() + (min(every, BIRTHS_LOOK) if being_born else every)
         with self.beating("looking for cancellations in SQL"):
             self.look_for_cancels()
         with self.beating("looking what limits are set"):
@@ -148,6 +152,11 @@ class WorkerProcess:
             self.starts_anew = True
             self.stop.ask()
         self._retire_the_grown()
+
+    def _is_being_born(self) -> bool:
+        """Whether the first children are still being born: who looks is to see them as soon as they are there."""
+        born = sum(slot.pid is not None for slot in list(self.hub.slots.values()))
+        return born < self.settings.processes and monotonic() - self._started < BIRTHS_SECONDS
 
     def look_for_cancels(self) -> None:
         """Ask whether a person wants one of the tasks that this worker holds to be cancelled."""

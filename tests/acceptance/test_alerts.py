@@ -88,7 +88,10 @@ def test_scheduler_and_missed_the_only_scheduler_is_killed_and_planned_times_pas
     wait_until(lambda: len(home.runs(planned)) >= 2, 20)
     checks = home.kit.center.checks
     # its heartbeats end with its scans: on a machine that keeps it from scanning, another diagnosis is the right one
-    wait_until(lambda: any((one.scan_age_s or 9) < SCALED["scheduler_heartbeat_s"] for one in checks.schedulers()), 20)
+    wait_until(
+        lambda: any((one.scan_age_s or 9) < SCALED["scheduler_heartbeat_s"] for one in checks.schedulers()),
+        20,
+    )
     small.scheduler.kill()
     small.hears("firing", "scheduler", "scan").says(
         "没有存活的调度器", "no scheduler is alive", "taskkit status"
@@ -151,7 +154,7 @@ def test_backlog_and_slow_a_queue_that_nobody_serves_and_a_handler_that_takes_lo
     busy.enqueue("push", 320, queue="nowhere", seconds=0)
     charge(busy, 60, 0.01)
     busy.pass_by(6)
-    charge(busy, 60, 0.1)
+    charge(busy, 60, 0.25)
     busy.hears("firing", "slow", "charge").says(
         "charge 变慢", "charge is slow", "taskkit tasks list --status running --code charge"
     )

@@ -18,6 +18,7 @@ from taskkit.errors import DatabaseUnavailable, LockLost, StoreError
 from tests.centers import sql
 from tests.peers import FLAVOURS, Peer, lock_of
 from tests.proxy import Proxy
+from tests.schemas import build
 from tests.servers import MariaDB, Valkey, available
 from tests.waiting import wait_until
 
@@ -51,9 +52,7 @@ def own_mariadb(tmp_path: Path) -> Iterator[tuple[Taskkit, MariaDB]]:
     with available(MariaDB) as server:
         url = f"{server.url}?ssl_disabled=1"
         kit = Taskkit(Settings(home=tmp_path, database_url=url))
-        center = TaskCenter(url)
-        center.upgrade_schema()
-        center.close()
+        build(url)
         yield kit, server
         server.resume()
         kit.close()

@@ -18,7 +18,7 @@ from taskkit.operations import default_actor
 from taskkit.watchdog.rules import shipped
 from tests.alert_rows import ended, written
 from tests.centers import sql
-from tests.commands import cli, done, refused
+from tests.commands import built, cli, done, refused
 from tests.robots import Trouble, WeComRobot, wecom_robot
 
 RULES = [rule.id for rule in shipped()]
@@ -26,7 +26,7 @@ RULES = [rule.id for rule in shipped()]
 
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[TaskCenter]:
-    done("db", "upgrade")
+    built()
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found
     found.close()

@@ -9,7 +9,7 @@ import pytest
 from taskkit.center import TaskCenter
 from taskkit.states import Status
 from tests import centers
-from tests.commands import cli, done
+from tests.commands import built, cli, done
 
 APP = """
 from taskkit import Taskkit
@@ -35,7 +35,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, words: str) -> list[str]:
 
 
 def test_ids_of_the_status_that_a_verb_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    done("db", "upgrade")
+    built()
     center = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     number = {status: str(centers.in_status(center, status)) for status in Status}
     center.close()

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from taskkit.cli.root import cli as root
-from tests.commands import PROGRAM, cli, done, program, refused
+from tests.commands import PROGRAM, built, cli, done, program, refused
 from tests.waiting import wait_until
 
 SECRET = "hunter2"
@@ -257,7 +257,7 @@ def test_the_name_that_the_package_installs_is_this_program() -> None:
 
 
 def test_ctrl_c_on_a_waiting_program() -> None:
-    done("db", "upgrade")
+    built()
     process = subprocess.Popen([*PROGRAM, "probe", "mail"], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     wait_until(lambda: done("tasks", "list", "--json").json, 30)
     process.send_signal(signal.SIGINT)

@@ -14,7 +14,7 @@ from taskkit.center import TaskCenter
 from taskkit.clock import parse_instant
 from taskkit.states import Move, Status
 from tests import centers
-from tests.commands import cli, done, refused
+from tests.commands import built, cli, done, refused
 
 WORKER = "host:1:worker"
 TRACE = 'Traceback (most recent call last):\n  File "/srv/shop/tasks.py", line 7, in send\n    x\n'
@@ -23,7 +23,7 @@ TRACE = 'Traceback (most recent call last):\n  File "/srv/shop/tasks.py", line 7
 @pytest.fixture
 def center(tmp_path: object) -> Iterator[TaskCenter]:
     """The task center of the embedded installation in the test's folder."""
-    done("db", "upgrade")
+    built()
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found
     found.close()

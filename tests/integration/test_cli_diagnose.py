@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import cli, done, refused
+from tests.commands import built, cli, done, refused
 
 
 @pytest.fixture(autouse=True)
 def schema() -> None:
-    done("db", "upgrade")
+    built()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from taskkit.center.reading import ReadDesk
 from taskkit.clock import parse_instant
 from taskkit.model import Task
 from tests import centers
-from tests.commands import cli, done, refused
+from tests.commands import built, cli, done, refused
 
 APP = """
 from taskkit import Taskkit
@@ -60,7 +60,7 @@ def test_what_is_printed_is_what_was_asked_for_not_what_became_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker may have run the task before the program reads its row."""
-    done("db", "upgrade")
+    built()
     center = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     read = ReadDesk.task
 
@@ -128,7 +128,7 @@ def test_the_payload_comes_from_stdin_or_a_file(stdin: str | bytes, tmp_path: Pa
     ids=lambda value: str(value)[:20],
 )
 def test_a_bad_payload_is_refused_and_nothing_written(payload: str, says: str) -> None:
-    done("db", "upgrade")
+    built()
     assert says in refused("enqueue", "mail", f"--payload={payload}")
     assert done("tasks", "list", "--json").json == []
 
@@ -204,7 +204,7 @@ def test_it_says_when_the_workers_that_live_serve_other_queues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if a scheduler dispatched the task before the program reads its row."""
-    done("db", "upgrade")
+    built()
     with contextlib.closing(TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")) as center:
         center.nodes.enter_scheduler("host:8:b", "host", 8)
         center.nodes.enter_worker(

@@ -15,12 +15,12 @@ from taskkit.errors import InputError, NotFound
 from taskkit.testing import Sandbox
 from tests.bounded import Bounded, limited
 from tests.centers import new
-from tests.commands import done, refused
+from tests.commands import built, done, refused
 
 
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[TaskCenter]:
-    done("db", "upgrade")
+    built()
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found
     found.close()

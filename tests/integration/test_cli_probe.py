@@ -13,7 +13,7 @@ import pytest
 from taskkit.beats import SchedulerBeat, WorkerBeat
 from taskkit.center import TaskCenter
 from tests import centers
-from tests.commands import cli, done, refused
+from tests.commands import built, cli, refused
 from tests.waiting import wait_until
 
 
@@ -22,7 +22,7 @@ def center(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> I
     """The embedded database and a broker that answers."""
     monkeypatch.setenv("TASKKIT_REDIS_URL", redis_url)
     monkeypatch.setenv("TASKKIT_SHORT_WAY", "false")
-    done("db", "upgrade")
+    built()
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found
     found.close()

@@ -17,12 +17,12 @@ from taskkit.clock import parse_instant
 from taskkit.states import Status
 from tests import centers
 from tests.alert_rows import written
-from tests.commands import cli, done, refused
+from tests.commands import built, cli, done, refused
 
 
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[TaskCenter]:
-    done("db", "upgrade")
+    built()
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found
     found.close()
@@ -151,7 +151,7 @@ def test_the_schema_is_made_once() -> None:
 
 @pytest.mark.parametrize(("revision", "says"), [("0000", "run `taskkit db upgrade`"), ("0009", "too new")])
 def test_another_schema_is_refused_everywhere(revision: str, says: str, tmp_path: Path) -> None:
-    done("db", "upgrade")
+    built()
     with sqlite3.connect(tmp_path / ".taskkit" / "taskkit.db") as file:
         file.execute("UPDATE task_schema SET version_num = ?", (revision,))
     file.close()

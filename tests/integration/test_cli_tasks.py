@@ -13,7 +13,7 @@ from taskkit.center import TaskCenter
 from taskkit.clock import parse_instant
 from taskkit.states import Move, Status
 from tests import centers
-from tests.commands import cli, done, refused
+from tests.commands import built, cli, done, refused
 
 RUN_NAMES = {"attempt", "outcome", "worker", "started_at", "finished_at", "runtime_ms", "error"}
 
@@ -21,7 +21,7 @@ RUN_NAMES = {"attempt", "outcome", "worker", "started_at", "finished_at", "runti
 @pytest.fixture
 def center(tmp_path: object) -> Iterator[TaskCenter]:
     """The task center of the embedded installation in the test's folder."""
-    done("db", "upgrade")
+    built()
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found
     found.close()

@@ -14,13 +14,13 @@ from taskkit.center.reading import ReadDesk
 from taskkit.cli.tasks_touch import show_before
 from taskkit.model import Run
 from tests import centers
-from tests.commands import done
+from tests.commands import built, done
 
 
 @pytest.fixture
 def center(tmp_path: object) -> Iterator[TaskCenter]:
     """The task center of the embedded installation in the test's folder."""
-    done("db", "upgrade")
+    built()
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found
     found.close()

@@ -14,7 +14,7 @@ from taskkit.center import TaskCenter
 from taskkit.watchdog.rules import read_rules, shipped
 from tests.alert_rows import written
 from tests.centers import new, sql
-from tests.commands import cli, done, refused, running
+from tests.commands import built, cli, done, refused, running
 from tests.robots import WeComRobot, wecom_robot
 from tests.waiting import wait_until
 
@@ -23,7 +23,7 @@ OPS = '[[receiver]]\nname = "ops"\nkind = "wecom"\nurl_env = "OPS_URL"\n'
 
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[TaskCenter]:
-    done("db", "upgrade")
+    built()
     found = TaskCenter(f"sqlite:///{tmp_path}/.taskkit/taskkit.db")
     yield found
     found.close()

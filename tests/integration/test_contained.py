@@ -21,6 +21,7 @@ from taskkit.scheduler.dispatcher import Dispatcher
 from taskkit.settings import Scheduler
 from taskkit.states import Status
 from tests.processes import ROOT, Stack
+from tests.schemas import build
 from tests.servers import MariaDB, fresh_database
 
 pytest_plugins = ["tests.stacks"]
@@ -28,9 +29,8 @@ pytest_plugins = ["tests.stacks"]
 
 @pytest.fixture
 def center(database_url: str) -> TaskCenter:
-    found = TaskCenter(database_url)
-    found.upgrade_schema()
-    return found
+    build(database_url)
+    return TaskCenter(database_url)
 
 
 def dispatch(center: TaskCenter) -> Dispatcher:

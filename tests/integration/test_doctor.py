@@ -23,7 +23,7 @@ from taskkit.model import ListName, Message
 from taskkit.queues import codec
 from taskkit.queues.keys import Keys
 from tests import centers
-from tests.commands import Answer, cli, done, refused
+from tests.commands import Answer, built, cli, done, refused
 from tests.conftest import EXTERNAL_DATABASE
 from tests.databases import fresh_database
 from tests.processes import Stack
@@ -60,7 +60,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Any:
         for name, url in (("DATABASE", database), ("REDIS", broker)):
             if url is not None:
                 monkeypatch.setenv(f"TASKKIT_{name}_URL", url)
-        done("db", "upgrade")
+        built()
 
     return install
 

@@ -17,6 +17,7 @@ from taskkit.settings import Settings
 from tests.alert_rows import written
 from tests.centers import Clock, instant
 from tests.robots import WebhookServer, webhook
+from tests.schemas import build
 from tests.watched import told
 
 FIRING = ("firing", "watchdog", "")
@@ -70,8 +71,9 @@ def yard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
 
 @contextmanager
 def made(folder: Path, clock: Clock) -> Iterator[TaskCenter]:
-    center = TaskCenter(f"sqlite:///{folder / 'guard.db'}", clock=clock)
-    center.upgrade_schema()
+    url = f"sqlite:///{folder / 'guard.db'}"
+    build(url)
+    center = TaskCenter(url, clock=clock)
     yield center
     center.close()
 

@@ -29,6 +29,7 @@ from tests.centers import (
     succeeded,
     task,
 )
+from tests.schemas import build
 from tests.servers import MariaDB, fresh_database
 from tests.waiting import wait_until
 
@@ -51,6 +52,34 @@ def bare(database_url: str) -> Iterator[TaskCenter]:
     center = TaskCenter(database_url)
     yield center
     center.close()
+
+
+def test_the_copy_that_other_tests_start_from_is_what_the_migrations_make(
+    bare: TaskCenter, database_url: str, tmp_path: Path
+) -> None:
+    bare.upgrade_schema()
+    with contextlib.ExitStack() as stack:
+        url = f"sqlite:///{tmp_path}/copy.db"
+        if not bare.database.sqlite:
+            url = stack.enter_context(fresh_database(database_url))
+        build(url)
+        build(url)
+        copy = stack.enter_context(contextlib.closing(TaskCenter(url)))
+        assert shown_tables(copy) == shown_tables(bare)
+        assert copy.upgrade_schema() == (HEAD, HEAD)
+
+
+def shown_tables(center: TaskCenter) -> dict[str, str]:
+    """Every table and index, as the database itself describes it."""
+    read = center.database.read
+    if center.database.sqlite:
+        rows = read(lambda c: c.execute(sa.text("SELECT name, sql FROM sqlite_master")).all())
+        return {name: str(text) for name, text in rows}
+    names = sa.inspect(center.database.engine).get_table_names()
+    return {
+        name: read(lambda c, n=name: c.execute(sa.text(f"SHOW CREATE TABLE `{n}`")).one()[1])
+        for name in names
+    }
 
 
 def test_rule_28_one_command_brings_up_the_schema_and_a_second_time_does_nothing(bare: TaskCenter) -> None:

@@ -26,7 +26,7 @@ from taskkit.testing import Sandbox
 from taskkit.worker.portions import Portions
 from tests.bounded import limited
 from tests.centers import Clock, instant, new, on_clock, sql, succeeded, task
-from tests.commands import done, refused
+from tests.commands import built, done, refused
 
 pytest_plugins = ["tests.center_fixtures"]
 
@@ -381,7 +381,7 @@ def test_samples_and_status_count_all_shards(case: Case) -> None:
 
 
 def test_queues_are_split_shown_and_made_whole_from_the_command_line() -> None:
-    done("db", "upgrade")
+    built()
     assert "no queue is split" in done("shards").out
     assert done("shards", "set", "mail", 4).out == "queue mail: 4 shards\n"
     assert "look into 4 lists" in done("shards", "set", "mail", 2).out

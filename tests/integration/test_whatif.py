@@ -13,7 +13,7 @@ from taskkit.analytics import Bundle, LiveSource, Window
 from taskkit.analytics.bundle import create
 from taskkit.analytics.whatif import showing, whatif
 from taskkit.center import TaskCenter
-from tests.commands import cli, done, refused
+from tests.commands import built, cli, done, refused
 from tests.integration.test_frames import live, lived_in
 from tests.processes import APP, Installation
 
@@ -99,7 +99,7 @@ def test_groups_become_wider_where_there_are_too_many(
 
 
 def test_the_command_on_an_empty_task_center_ana_01() -> None:
-    done("db", "upgrade")
+    built()
     assert "nothing to replay" in done("whatif", "--slots", 4).out
     assert done("whatif", "--json", "--queue", "nobody").json["variants"] == []
 
@@ -116,5 +116,5 @@ def test_the_command_on_an_empty_task_center_ana_01() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(words: list[str], told: str) -> None:
-    done("db", "upgrade")
+    built()
     assert told in refused("whatif", *words, code=cli("whatif", *words).code)

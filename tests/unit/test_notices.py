@@ -22,6 +22,7 @@ from taskkit.settings import Settings
 from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.evidence import Evidence
 from taskkit.watchdog.post import Post
+from tests.schemas import build
 from tests.waiting import wait_until
 from tests.watchdogs import breach, clear, rule
 
@@ -99,8 +100,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def center(tmp_path: Path, clock: Clock) -> Any:
-    found = TaskCenter(f"sqlite:///{tmp_path / 'alerts.db'}", clock=clock)
-    found.upgrade_schema()
+    url = f"sqlite:///{tmp_path / 'alerts.db'}"
+    build(url)
+    found = TaskCenter(url, clock=clock)
     yield found
     found.close()
 

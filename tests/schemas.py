@@ -25,10 +25,13 @@ def build(url: str) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copy(_file(), path)
         return
-    with contextlib.closing(connect(_plain(url))) as link, link.cursor() as cursor:
+    if "pooler=" in url:  # which leads to one database only
+        upgrade(url)
+        return
+    with contextlib.closing(connect(url)) as link, link.cursor() as cursor:
         if cursor.execute("SHOW TABLES LIKE 'task\\_schema'"):
             return
-        for statement in _script(_plain(url, "/")):
+        for statement in _script(urlsplit(url)._replace(path="/").geturl()):
             cursor.execute(statement)
 
 
@@ -48,7 +51,7 @@ def _file() -> Path:
 
 @cache
 def _script(server: str) -> list[str]:
-    """The statements that make it on this server: its tables, and the revision."""
+    """The statements that make it on this server, which is known by its URL: its tables, and the revision."""
     with (
         fresh_database(server) as url,
         contextlib.closing(connect(url)) as link,
@@ -67,8 +70,3 @@ def _script(server: str) -> list[str]:
             )
         cursor.execute("SELECT version_num FROM task_schema")
         return [*script, f"INSERT INTO task_schema VALUES ('{cursor.fetchall()[0][0]}')"]
-
-
-def _plain(url: str, path: str | None = None) -> str:
-    parts = urlsplit(url)
-    return parts._replace(query="", path=parts.path if path is None else path).geturl()

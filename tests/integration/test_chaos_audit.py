@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from bench.chaos import audit
 from bench.chaos.evidence import Move
 from taskkit.center import TaskCenter
-from tests.center_fixtures import prepare
 from tests.centers import dispatch, messages, new, periodic, start, succeeded
+from tests.schemas import build
 
 A, B = "host:1:aa", "host:2:bb"
 
@@ -20,7 +20,7 @@ A, B = "host:1:aa", "host:2:bb"
 @pytest.fixture
 def center(database_url: str) -> Iterator[TaskCenter]:
     """A task center with the audit, in a database of its own, since triggers stay."""
-    prepare(database_url)
+    build(database_url)
     opened = TaskCenter(database_url)
     for statement in audit.statements("sqlite" if opened.database.sqlite else "mysql"):
         rows(opened, statement)

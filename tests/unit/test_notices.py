@@ -270,14 +270,14 @@ def test_a_receiver_that_is_configured_wrongly_is_told_of_through_another_and_no
     both = couriers(center.outbox, [robot, other], "me", clock=clock, trouble=trouble)
     for number in range(1, 4):
         post(center, number)
-    run(clock, both, 1800)
+    run(clock, both, 1800, step=5)
     assert len(robot.calls) == 1
     assert other.told == Counter([1, 2, 3]), "what it should have told"
     about = [notice for _, notice, *_ in other.calls if not notice.items]
     assert len(about) == 1
     assert "93000" in about[0].text
     robot.answers = []
-    run(clock, both, 3700)
+    run(clock, both, 3700, step=5)
     assert robot.told == Counter([1, 2, 3]), "it is tried again in the end, and nothing was lost"
 
 

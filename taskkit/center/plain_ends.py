@@ -15,7 +15,7 @@ from taskkit.model import Finish
 from taskkit.states import Move, Status, TaskType
 
 FEW = 8
-"""Fewer than this are not worth a transaction of their own."""
+"""Fewer than this are not worth a transaction of their own, when there are others to be written with care."""
 
 
 class NotAsThought(Exception):
@@ -34,7 +34,8 @@ def plain(ends: Sequence[Finish]) -> list[Finish]:
             groups.setdefault((end.task.attempt, end.retry_count, *words_of(end)), []).append(end)
     largest = max(groups.values(), key=len, default=[])
     distinct = {end.task.id for end in largest}
-    return largest if len(largest) >= FEW and len(distinct) == len(largest) else []
+    enough = len(largest) >= FEW or len(largest) == len(ends)
+    return largest if enough and len(distinct) == len(largest) else []
 
 
 def write_plain(connection: Connection, database: Database, ends: Sequence[Finish], worker_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskkit.model import Claimed
@@ -13,9 +14,11 @@ from taskkit.worker.slots import Slot
 UNKNOWN_SECONDS = 0.1
 LEARNING = 0.2
 SHORTEST = 5e-5
+AT_HAND = 1.0
+"""Seconds: what usually takes longer is not fetched before a child is free; the time of a fetch is nothing to it."""
 HELD = 1.0
 """Seconds that a claimed task waits here for a child; then it goes back, perhaps to another worker, if it would wait
-for so long again. What is only forecast sends nothing back: one job that a busy machine held up is no slow code."""
+for so long again or every child is held up for that long by what it runs. What is only forecast sends nothing back: one job that a busy machine held up is no slow code."""
 
 
 class Feeder:
@@ -69,6 +72,15 @@ class Feeder:
                 return most
         return room
 
+    def one_starves(self, slots: Sequence[Slot]) -> bool:
+        """Whether a child could begin something at once; called in every turn."""
+        for slot in slots:
+            if slot.jobs and slot.mode == "sync":
+                continue
+            if slot.usable and not slot.alone and self._at_once_more(slot) > 0:
+                return True
+        return False
+
     def _at_once_more(self, slot: Slot) -> int:
         """How many more it would begin at once."""
         if slot.mode in {"async", "thread"}:
@@ -81,8 +93,11 @@ class Feeder:
         spare = self.budget - slot.load(now)
         if spare <= 0:
             return 0
-        more = int(spare * slot.lanes / self._means[slot.mode or "sync"])
-        return more if slot.mode in {"", "sync"} else min(more, len(slot.places))
+        mean = self._means[slot.mode or "sync"]
+        more = spare * slot.lanes / mean
+        # of what takes longer than the budget, the next one is at hand when the running one is about to end
+        count = math.ceil(more) if mean < AT_HAND else int(more)
+        return count if slot.mode in {"", "sync"} else min(count, len(slot.places))
 
     def place(self, tasks: Sequence[Claimed], slots: Sequence[Slot], now: float) -> list[Claimed]:
         """Give tasks to children, in order; returns those for which there is no place now.
@@ -140,22 +155,27 @@ class Feeder:
         if self._draining or _one_runs_alone(slots):
             return {task.id for task in tasks if not _is_patient(task)}
         self._waits = {task.id: self._waits.get(task.id, now) for task in tasks}
-        room = HELD * max(1, sum(slot.usable for slot in slots))
+        usable = [slot for slot in slots if slot.usable]
+        moving = sum(slot.overdue(now) <= HELD for slot in usable)
+        # of one job after another: a child of async or blocking ones would fetch others in their place
+        stuck = bool(usable) and not moving and all(slot.mode == "sync" for slot in usable)
+        room = HELD * max(1, moving)
         beyond = set()
         for task in tasks:
             room -= self._usual.get(task.task_code, 0.0)
-            if room < 0 and now - self._waits[task.id] >= HELD and not _is_patient(task):
+            if (room < 0 or stuck) and now - self._waits[task.id] >= HELD and not _is_patient(task):
                 beyond.add(task.id)
         return beyond
 
     def share_back(
         self, slots: Sequence[Slot], now: float, put_first: Callable[[Iterable[Claimed]], None]
     ) -> None:
-        """When a child idles, take back what waits behind a long task in another."""
-        if not any(slot.idle for slot in slots):
-            return
+        """Take back what waits in a child behind a long task when another idles, or when nobody knows how long it will be."""
+        idle = any(slot.idle for slot in slots)
         for slot in slots:
-            if len(slot.jobs) > slot.lanes and slot.load(now) > 2 * self.budget:
+            if len(slot.jobs) <= slot.lanes:
+                continue
+            if (idle and slot.load(now) > 2 * self.budget) or slot.overdue(now) > HELD:
                 put_first(given.task for given in slot.take_back())
 
     def _choose(self, mode: str, free: Sequence[Slot], loads: Mapping[int, float]) -> Slot | None:

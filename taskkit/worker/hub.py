@@ -37,6 +37,7 @@ from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
 TICK = 0.05
+ROUNDS = 100
 FED = 8
 PACE = 0.001
 """While every child has more than FED jobs, the loop rests for PACE seconds between its turns."""
@@ -69,7 +70,7 @@ class Hub:
         self.cancels = Cancels(self.slots, pool, self.ends, self.limits)
         self.deaths = Deaths(self.ends, pool)
         self.hearing = Hearing(self.slots, self.feeder, self.ends, self.limits, writer, self.wake)
-        self.turns, self._round_at = 0, 0.0
+        self.turns, self._round_at, self._fed_at = 0, 0.0, 0.0
         self._inventories: deque[queue.SimpleQueue[set[tuple[int, int]]]] = deque()
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
@@ -154,8 +155,14 @@ class Hub:
         return {(task.id, task.attempt) for task in tasks}
 
     def feed(self, now: float) -> None:
-        """Give waiting tasks to children and say how many more are wanted."""
+        """Give waiting tasks to children and say how many more are wanted.
+
+        Not after every end: while all have something to run, the children are looked through ROUNDS times a second.
+        """
         slots = list(self.slots.values())
+        if now < self._fed_at + 1 / ROUNDS and not len(self.pool) and not self.feeder.one_starves(slots):
+            return
+        self._fed_at = now
         self.feeder.share_back(slots, now, self.pool.put_first)
         waiting = self.pool.take_all()
         left = self.feeder.place([task for task in waiting if self._is_known(task)], slots, now)
@@ -165,7 +172,7 @@ class Hub:
             for task in left:
                 if task.id in excess:
                     self.ends.unstarted(task, TOO_MUCH)
-        self.pool.set_room(self.feeder.room(slots, now))
+        self.pool.set_room(self.feeder.room(slots, now), hurry=self.feeder.one_starves(slots))
 
     def _is_known(self, task: Claimed) -> bool:
         """Whether there is a handler; without one the attempt fails here and now."""

@@ -8,6 +8,11 @@ from collections.abc import Callable, Iterable
 
 from taskkit.model import Claimed
 
+GATHER_SECONDS = 0.02
+"""How long room for what is only to be at hand grows before it is filled: one trip then serves several children."""
+ENOUGH = 32
+"""So much room is worth a trip at once."""
+
 
 class Pool:
     """Thread-safe: the puller adds, the hub takes, and says how much room there is."""
@@ -16,7 +21,7 @@ class Pool:
         self._wake = wake
         self._lock = threading.Condition()
         self._tasks: deque[Claimed] = deque()
-        self._room = 0
+        self._room, self._hurry = 0, False
         self._closed = False
 
     def add(self, tasks: Iterable[Claimed]) -> None:
@@ -48,11 +53,12 @@ class Pool:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def set_room(self, room: int) -> None:
-        """How many more tasks the children can use soon."""
+    def set_room(self, room: int, *, hurry: bool) -> None:
+        """How many more tasks the children can use soon, and whether one of them has nothing to do until then."""
         with self._lock:
-            self._room = room - len(self._tasks)
-            if self._room > 0:
+            known = self._room > 0
+            self._room, self._hurry = room - len(self._tasks), hurry
+            if self._room > 0 and (not known or self._is_worth_a_trip()):
                 self._lock.notify()
 
     def wait_for_room(self, seconds: float) -> int:
@@ -60,7 +66,11 @@ class Pool:
         with self._lock:
             if self._room <= 0 and not self._closed:
                 self._lock.wait(seconds)
+            self._lock.wait_for(self._is_worth_a_trip, GATHER_SECONDS)
             return 0 if self._closed else max(0, self._room)
+
+    def _is_worth_a_trip(self) -> bool:
+        return self._closed or self._hurry or self._room <= 0 or self._room >= ENOUGH
 
     def close(self) -> None:
         """No more tasks are wanted."""

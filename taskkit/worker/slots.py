@@ -6,7 +6,7 @@ import socket
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 
 import msgspec
 
@@ -104,6 +104,11 @@ class Slot:
         first = next(iter(self.jobs.values()))
         elapsed, usual = self._elapsed(first, now), first.estimate
         return (self.weight - usual) / self.lanes + (usual - elapsed if elapsed < usual else elapsed)
+
+    def overdue(self, now: float) -> float:
+        """Seconds by which what it runs takes longer than usual; of several jobs at a time, that of the one nearest to it."""
+        running = islice(self.jobs.values(), self.lanes)
+        return min((self._elapsed(given, now) - given.estimate for given in running), default=0.0)
 
     @property
     def lanes(self) -> int:

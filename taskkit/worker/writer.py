@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from taskkit.center import TaskCenter, WorkDesk
+from taskkit.clock import monotonic
 from taskkit.errors import CommitUnknown, DatabaseUnavailable, SchemaError
 from taskkit.model import Finish
 from taskkit.service import Troubles
@@ -23,6 +24,9 @@ from taskkit.worker.watch import Call
 
 log = logging.getLogger("taskkit.worker")
 GATHER_SECONDS = 0.002
+PACE_SECONDS = 0.02
+"""From the beginning of one commit to that of the next, unless ENOUGH has ended meanwhile: each costs the same."""
+ENOUGH = 32
 MOST = 500
 
 
@@ -43,7 +47,8 @@ class Writer:
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self.call = Call()
         self.unwritten: set[tuple[int, int]] = set()
-        self._troubles = Troubles("writing ends of tasks")
+        self._troubles, self._next_at = Troubles("writing ends of tasks"), 0.0
+        self._enough = threading.Event()
         self._progress = LatestProgress(desk)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -63,6 +68,8 @@ class Writer:
         if isinstance(item, Finish):
             self.unwritten.add((item.task.id, item.task.attempt))
         self._items.put(item)
+        if self._items.qsize() >= ENOUGH:
+            self._enough.set()
 
     @property
     def ended(self) -> bool:
@@ -73,6 +80,7 @@ class Writer:
         """Write what is left and end; False when that took longer than ``seconds``, twice."""
         self.enqueues.finish(seconds)
         self._items.put(None)
+        self._enough.set()
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -91,7 +99,7 @@ class Writer:
         if first is None:
             return [], False
         batch = [first]
-        time.sleep(GATHER_SECONDS)
+        self._rest()
         while len(batch) < MOST:
             try:
                 item = self._items.get_nowait()
@@ -100,7 +108,15 @@ class Writer:
             if item is None:
                 return batch, False
             batch.append(item)
+        if self._items.qsize() < ENOUGH:
+            self._enough.clear()
         return batch, True
+
+    def _rest(self) -> None:
+        """Let more come: a moment after a pause, and in a flow of ends until it is time again."""
+        time.sleep(GATHER_SECONDS)
+        self._enough.wait(max(0.0, self._next_at - monotonic()))
+        self._next_at = monotonic() + PACE_SECONDS
 
     def _write(self, batch: Sequence[Item]) -> None:
         ends = [item for item in batch if isinstance(item, Finish)]
@@ -128,6 +144,9 @@ class Writer:
         self._troubles.over()
         if self.desk.given_back != given_back:
             self.ring()
+            self._next_at = (
+                0.0  # an end of a task under a limit makes way for a start: the next is not kept waiting
+            )
         self.tally.superseded += len(late)
         for end in late:
             log.warning("result discarded: superseded, the task is another attempt's now", extra=_fields(end))

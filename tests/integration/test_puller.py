@@ -39,7 +39,7 @@ class Worker:
         self.queue, self.pool, self.tally = Counting(), Pool(lambda: None), Tally()
         desk = center.worker_desk("host:1:w")
         self.puller = Puller(self.queue, desk, [QUEUE], self.pool, Stop(), self.tally)
-        self.pool.set_room(1)
+        self.pool.set_room(1, hurry=True)
 
     def turn_until_it_has_one(self, turns: int) -> None:
         for _ in range(turns):
@@ -76,5 +76,5 @@ def test_messages_that_are_good_are_taken_only_as_there_is_room(center: TaskCent
     for _ in range(20):
         worker.turn_until_it_has_one(1)
         worker.pool.take_all()
-        worker.pool.set_room(1)
+        worker.pool.set_room(1, hurry=True)
     assert set(worker.queue.asked) == {1}

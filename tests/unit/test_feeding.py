@@ -109,8 +109,22 @@ def test_tasks_of_300_ms_are_not_hoarded(two: Parent) -> None:
     assert two.room() == 0
     for slot in two.slots:
         two.begin(slot)
-    two.now += 0.29
-    assert two.room() == 0, "still one at a time, when the running one is about to end"
+    two.now += 0.24
+    assert two.room() == 0, "60 ms before the end"
+    two.now += 0.05
+    assert two.room() == 2, "10 ms before it the next one of each is fetched, and no more"
+    assert len(two.place(*two.tasks("slow", 4))) == 2
+    assert two.room() == 0
+
+
+def test_tasks_of_seconds_are_fetched_by_who_is_free(two: Parent) -> None:
+    """The time of a fetch is nothing to them, and their end is not known to 50 ms."""
+    two.knows("slow", 2.0)
+    two.place(*two.tasks("slow", 2))
+    for slot in two.slots:
+        two.begin(slot)
+    two.now += 1.99
+    assert two.room() == 0
 
 
 def test_tasks_that_take_nothing_are_not_starved(two: Parent) -> None:
@@ -317,6 +331,51 @@ def test_a_task_that_was_placed_and_comes_again_begins_to_wait_anew(two: Parent)
     assert two.feeder.excess([second, first], two.slots, 101.2) == {second.id}, (
         "2 s of room, and 3 s of work before it"
     )
+
+
+def test_what_waits_behind_jobs_that_hang_goes_back_though_no_child_idles(two: Parent) -> None:
+    """Fetched when they were about to end, which they did not; of what runs on as usual nothing is taken."""
+    two.knows("slow", 0.3)
+    two.place(*two.tasks("slow", 2))
+    for slot in two.slots:
+        two.begin(slot)
+    two.now += 0.29
+    late = two.tasks("slow", 2)
+    assert two.place(*late) == []
+    _, well = two.slots
+    two.now += 0.1
+    two.end(well)
+    two.begin(well)
+    back: list[Claimed] = []
+    two.now += 0.9
+    two.feeder.share_back(two.slots, two.now, back.extend)
+    assert back == [], "it takes a second longer than usual only from now on"
+    two.now += 0.1
+    two.feeder.share_back(two.slots, two.now, back.extend)
+    assert [task.id for task in back] == [late[0].id]
+    assert two.place(*back) == back
+    assert two.room() == 0
+    assert two.feeder.excess(back, two.slots, two.now) == set()
+    two.now += 1.1
+    assert two.feeder.excess(back, two.slots, two.now) == {late[0].id}, "both hang by now"
+    two.end(well)
+    assert two.feeder.excess(back, two.slots, two.now) == set(), "one is free again"
+
+
+def test_of_jobs_that_run_together_one_that_hangs_holds_up_nobody(two: Parent) -> None:
+    two.knows("wait", 0.01)
+    two.place(*two.tasks("wait", 20))
+    first = two.slots[0]
+    for job in range(4):
+        two.begin(first, job)
+        two.begin(two.slots[1], job)
+    two.now += 1.2
+    assert first.overdue(two.now) > 1
+    for _ in range(3):
+        two.end(first)
+    for job in range(1, 4):
+        two.begin(first, job)
+    assert first.overdue(two.now) < 1
 
 
 def test_retiring_and_ending_children_get_nothing(two: Parent) -> None:

@@ -191,6 +191,13 @@ def test_what_a_worker_holds_behind_a_long_run_is_no_run_that_is_late() -> None:
     assert diagnose("zombies", given(**frames)).verdict == "busy"
 
 
+def test_a_worker_whose_heartbeat_tells_of_a_run_that_sql_does_not_know_is_no_error() -> None:
+    told = json.dumps([{"task_id": 1, "attempt": 1, "begun": True}])
+    for running in ([], [RUNNING[0] | {"worker_id": "h:2:b"}]):
+        frames = {"workers": [worker(busy=1, tasks=told, **STILL)], "tasks": WORK, "running": running}
+        assert diagnose("zombies", given(**frames)).verdict == "stuck"
+
+
 @pytest.mark.parametrize(("cpu", "verdict"), [(2.0, "stuck"), (42.0, "spinning"), (190.0, "spinning")])
 def test_a_loop_that_shares_its_processor_is_still_a_loop(cpu: float, verdict: str) -> None:
     held = worker(processes=2, busy=3, **STILL | {"children_cpu_percent": cpu})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -13,12 +13,14 @@ from sqlalchemy.exc import IntegrityError
 from taskkit.errors import DatabaseUnavailable, InputError, StoreError
 from taskkit.model import Finish, NewTask
 from taskkit.states import Move, Outcome
+from taskkit.worker import writer as module
 from taskkit.worker.enqueues import EnqueueRequest
 from taskkit.worker.frames import EnqueueAnswer
 from taskkit.worker.progress import ProgressReport
 from taskkit.worker.tally import Tally
-from taskkit.worker.writer import Writer
+from taskkit.worker.writer import ENOUGH, Writer
 from tests.unit.test_verdicts import claimed
+from tests.waiting import wait_until
 
 
 class Desk:
@@ -28,6 +30,8 @@ class Desk:
         self.taken: list[Finish] = []
         self.calls = 0
         self.away = self.given_back = 0
+        self.gives_back = False
+        self.batches: list[int] = []
         self.poison: dict[str, Exception] = {}
 
     def finish(self, ends: Sequence[Finish]) -> list[Finish]:
@@ -39,6 +43,8 @@ class Desk:
                 if word in self.poison:
                     raise self.poison[word]
         self.taken += ends
+        self.batches.append(len(ends))
+        self.given_back += self.gives_back
         return []
 
     def progress(self, *_: object) -> None:
@@ -77,6 +83,36 @@ def test_ends_wait_until_sql_is_back(writer: Writer, desk: Desk) -> None:
     write(writer, end(1), end(2))
     assert [one.task.id for one in desk.taken] == [1, 2]
     assert desk.calls == 3
+
+
+@pytest.fixture
+def patient(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Writer]:
+    """A writer that begins a commit a minute, and has begun one."""
+    monkeypatch.setattr(module, "PACE_SECONDS", 60)
+    writer.put(end(0))
+    writer.start()
+    yield writer
+    assert writer.finish(20)
+
+
+def test_an_end_after_a_pause_is_written_at_once(patient: Writer, desk: Desk) -> None:
+    wait_until(lambda: desk.batches == [1], 20)
+
+
+def test_in_a_flow_ends_are_written_together_as_soon_as_they_are_enough(patient: Writer, desk: Desk) -> None:
+    wait_until(lambda: desk.batches == [1], 20)
+    for number in range(ENOUGH):
+        patient.put(end(number + 1))
+    wait_until(lambda: desk.batches == [1, ENOUGH], 20)
+
+
+def test_an_end_that_makes_way_for_another_task_is_not_kept_waiting(patient: Writer, desk: Desk) -> None:
+    desk.gives_back = True
+    wait_until(lambda: desk.batches == [1], 20)
+    patient.put(end(1))
+    wait_until(lambda: desk.batches[1:] == [1], 20)
+    patient.put(end(2))
+    wait_until(lambda: desk.batches[1:] == [1, 1], 20)
 
 
 @pytest.mark.parametrize(

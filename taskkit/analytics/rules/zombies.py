@@ -167,13 +167,15 @@ def _work_for(queues: str, waiting: dict[str, int]) -> int:
 
 def _within_its_time(worker: Any, look: ZombieFacts) -> bool:
     """Whether each of its runs is no longer than such runs take; without a normal, than its limit allows."""
+    mine = _runs_of(worker, look)
+    return not mine.empty and all(_in_time(run, look) for run in mine.itertuples())
+
+
+def _runs_of(worker: Any, look: ZombieFacts) -> pd.DataFrame:
+    """What it runs; where its heartbeat says what has begun, without what it holds behind that."""
     mine = look.running[look.running["worker_id"] == worker.worker_id]
     begun = begun_by(worker)
-    if begun:  # what it holds behind them is no run yet
-        mine = mine[[int(run.task_id) in begun for run in mine.itertuples()]]
-    if mine.empty:
-        return False
-    return all(_in_time(run, look) for run in mine.itertuples())
+    return mine[mine["task_id"].isin(begun)] if begun else mine
 
 
 def _in_time(run: Any, look: ZombieFacts) -> bool:
@@ -200,7 +202,7 @@ def _finding(worker: Any, cause: str, look: ZombieFacts) -> Subject:
 
 def _told_runs(worker: Any, look: ZombieFacts) -> str:
     """What it runs, the oldest first: ``sync_rows 17, sync_rows 18``."""
-    mine = look.running[look.running["worker_id"] == worker.worker_id].sort_values("claimed_at")
+    mine = _runs_of(worker, look).sort_values("claimed_at")
     return ", ".join(f"{run.task_code} {run.task_id}" for run in mine.head(MOST_RUNS).itertuples())
 
 

@@ -52,6 +52,11 @@ def one_line(text: object, limit: int = 200) -> str:
     return plain(cut) + ("…" if rest or len(first) > limit else "")
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 task``, ``3 tasks``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float | None) -> str:
     """A length of time for people: ``320 ms``, ``4.2 s``, ``3m 20s``, ``2h 5m``, ``6d 1h``; ``-`` when unknown."""
     if seconds is None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from taskkit.alerts import Alert, AlertState, Said, Silence
-from taskkit.render import duration, facts, local, local_with_age, one_line, show, table
+from taskkit.render import counted, duration, facts, local, local_with_age, one_line, show, table
 
 LONGEST_TITLE = 120
 
@@ -112,7 +112,7 @@ def _life(alert: Alert, silences: Iterable[Silence]) -> list[tuple[str, object]]
         ("fires since", alert.firing_at and local_with_age(alert.firing_at)),
         ("told last", alert.told_at and local_with_age(alert.told_at)),
         ("ended", alert.resolved_at and local_with_age(alert.resolved_at)),
-        ("came and went", f"{alert.flaps} times" if alert.flaps else None),
+        ("came and went", counted(alert.flaps, "time") if alert.flaps else None),
         ("under its limit since", _under(alert)),
         ("explained by", alert.inhibited_by),
         ("silenced by", _silenced(alert, silence)),

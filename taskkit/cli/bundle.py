@@ -37,7 +37,7 @@ def create(front: Front, /, file: str, as_json: bool, **options: Any) -> None:
     """
     from taskkit.analytics import Bundle
     from taskkit.analytics import bundle as bundles
-    from taskkit.render import show, to_json
+    from taskkit.render import counted, show, to_json
 
     source = source_of(front, options)
     path = bundles.create(source, file, schema=front.center.schema_revision())
@@ -45,7 +45,9 @@ def create(front: Front, /, file: str, as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo(to_json({"file": str(path), **manifest}))
     else:
-        show(f"{path}: {manifest['since']} … {manifest['until']}, {sum(manifest['rows'].values())} rows")
+        show(
+            f"{path}: {manifest['since']} … {manifest['until']}, {counted(sum(manifest['rows'].values()), 'row')}"
+        )
 
 
 @command.command(name="open")

@@ -197,10 +197,12 @@ def _numbered(numbers: list[int]) -> str:
 def _counts(accounts: Sequence[Accounts]) -> str:
     from collections import Counter
 
+    from taskkit.render import counted
+
     counts = Counter(line.status for account in accounts for line in account.lines)
     total = sum(counts.values())
     parts = [_counted(counts[status], words) for status, words in SUMMED.items() if counts[status]]
-    return f"{total} line{'s' if total != 1 else ''} in {len(accounts)} file{'s' if len(accounts) != 1 else ''}: {', '.join(parts) or 'none'}"
+    return f"{counted(total, 'line')} in {counted(len(accounts), 'file')}: {', '.join(parts) or 'none'}"
 
 
 def _counted(count: int, words: str) -> str:

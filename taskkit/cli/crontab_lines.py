@@ -62,12 +62,12 @@ class Accounted:
 
     def command_shown(self, limit: int) -> str:
         """The command on one line, with how much input it gets."""
-        from taskkit.render import one_line
+        from taskkit.render import counted, one_line
 
         if self.stdin is None:
             return one_line(self.command or self.text, limit)
         count = self.stdin.count("\n") or 1
-        return f"{one_line(self.command, limit)} < {count} line{'s' * (count > 1)} of input"
+        return f"{one_line(self.command, limit)} < {counted(count, 'line')} of input"
 
     def next_shown(self) -> str:
         """The next fire times in the line's own zone, one below the other."""

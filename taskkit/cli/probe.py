@@ -150,6 +150,7 @@ def explain(front: Front, task: Task) -> str:
 
 def _not_dispatched(front: Front, task: Task) -> str:
     from taskkit.cli.life import START_ALL, live_schedulers
+    from taskkit.render import counted
 
     if task.status is Status.HELD:
         return f"it is held: {task.held_reason}"
@@ -163,7 +164,7 @@ def _not_dispatched(front: Front, task: Task) -> str:
     if waiting is not None and waiting.queued >= window:
         return f"its list is full ({waiting.queued} wait in it, the window is {window}): the queue {task.queue} needs more workers"
     youngest = min((node["scan_age_s"] or 0.0) for node in alive)
-    return f"{len(alive)} scheduler{'s' * (len(alive) > 1)} alive, the last scan {youngest:.1f} s ago: look at the scheduler's log"
+    return f"{counted(len(alive), 'scheduler')} alive, the last scan {youngest:.1f} s ago: look at the scheduler's log"
 
 
 def _not_claimed(front: Front, task: Task) -> str:

@@ -50,13 +50,13 @@ def set_shards(front: Front, queue: str, shards: int, as_json: bool) -> None:
     \b
       taskkit shards set mail 4
     """
-    from taskkit.render import show, to_json
+    from taskkit.render import counted, show, to_json
 
     split = front.kit.operations.set_shards(queue, shards)
     if as_json:
         click.echo(to_json({"queue": queue, "shards": split.shards, "lists": split.lists}))
         return
-    show(f"queue {queue}: {shards} shard{'s' * (shards > 1)}")
+    show(f"queue {queue}: {counted(shards, 'shard')}")
     if split.lists > split.shards:
         show(f"workers look into {split.lists} lists of each priority until those of before are empty")
 

@@ -159,6 +159,8 @@ def _advise(found: dict[str, Any]) -> None:
 
 def _unserved(found: dict[str, Any]) -> Iterator[str]:
     """The queues in which tasks wait while the workers that live serve others."""
+    from taskkit.render import counted
+
     served = {name for node in found["workers"] if node["alive"] for name in node["queues"]}
     waiting = {
         one["queue"]: one["due"] + one["queued"]
@@ -171,7 +173,7 @@ def _unserved(found: dict[str, Any]) -> Iterator[str]:
         yield f"no live worker serves the queue {queue}: {tasks} there; start one: {serve(queue)}"
     if left[NAMED:]:
         more = len(left[NAMED:])
-        yield f"so it is with {more} more queue{'s' * (more > 1)}"
+        yield f"so it is with {counted(more, 'more queue')}"
 
 
 def _limited(found: dict[str, Any]) -> Iterator[str]:

@@ -94,7 +94,7 @@ class Story:
         ]
 
     def _runs(self, everything: bool) -> object:
-        from taskkit.render import local, milliseconds, one_line, table
+        from taskkit.render import counted, local, milliseconds, one_line, table
 
         shown = self.runs if everything else self.runs[-20:]
         rows = [
@@ -110,7 +110,9 @@ class Story:
             for run in shown
         ]
         title = (
-            "runs" if len(shown) == len(self.runs) else f"the latest {len(shown)} of {len(self.runs)} runs"
+            "runs"
+            if len(shown) == len(self.runs)
+            else f"the latest {len(shown)} of {counted(len(self.runs), 'run')}"
         )
         columns = (">attempt", "outcome", "started", ">waited", ">ran", "worker", "error")
         return table(columns, rows, title=title, keep=("outcome",))
@@ -265,4 +267,6 @@ def _limit(stands: Standing | None) -> str | None:
 
 def _losses(task: Task) -> str:
     """Losses count apart from retries."""
-    return f", lost {task.lost_count} times with its worker" if task.lost_count else ""
+    from taskkit.render import counted
+
+    return f", lost {counted(task.lost_count, 'time')} with its worker" if task.lost_count else ""

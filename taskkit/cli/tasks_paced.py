@@ -143,7 +143,7 @@ def _members(front: Front, fingerprint: str, wanted: Wanted) -> list[tuple[int, 
 
 
 def _preview(front: Front, ids: list[int], as_json: bool) -> None:
-    from taskkit.render import show, to_json
+    from taskkit.render import counted, show, to_json
 
     if as_json:
         click.echo(to_json([{"id": task_id, "status_name": "given_up"} for task_id in ids]))
@@ -151,15 +151,17 @@ def _preview(front: Front, ids: list[int], as_json: bool) -> None:
     show(touched(front.center.read.tasks(ids[:SHOWN])))
     if len(ids) > SHOWN:
         show(f"and {len(ids) - SHOWN} more")
-    show(f"{_tasks(len(ids))}; nothing was done")
+    show(f"{counted(len(ids), 'task')}; nothing was done")
 
 
 def _agreed(front: Front, ids: list[int], rules: PaceRules) -> bool:
     """A person sees what is meant and is asked once; a script that names a fingerprint means it."""
+    from taskkit.render import counted
+
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     show_before(front.center.read.tasks(ids[:SHOWN]), len(ids))
-    return click.confirm(f"retry {_tasks(len(ids))}, {rules.rate:g} a second?", err=True)
+    return click.confirm(f"retry {counted(len(ids), 'task')}, {rules.rate:g} a second?", err=True)
 
 
 def _run(retry: PacedRetry, as_json: bool) -> None:
@@ -218,7 +220,7 @@ def _failed(answers: dict[RetryOutcome, int]) -> int:
 
 
 def _tell(tally: PacedTally, as_json: bool) -> None:
-    from taskkit.render import show, to_json
+    from taskkit.render import counted, show, to_json
 
     if as_json:
         click.echo(to_json(tally.shape()))
@@ -229,10 +231,12 @@ def _tell(tally: PacedTally, as_json: bool) -> None:
     if tally.refused > len(tally.refusals):
         say(f"and {tally.refused - len(tally.refusals)} more were refused")
     if tally.stopped:
-        say(f"stopped: {tally.stopped}; {_tasks(tally.left)} left as they were")
+        say(f"stopped: {tally.stopped}; {counted(tally.left, 'task')} left as they were")
 
 
 def _lines(tally: PacedTally) -> list[str]:
+    from taskkit.render import counted
+
     said = tally.shape()
     parts = (
         ("succeeded", "succeeded"),
@@ -244,13 +248,9 @@ def _lines(tally: PacedTally) -> list[str]:
     told = ", ".join(f"{said[key]} {words}" for words, key in parts if said[key] or key == "succeeded")
     lines = [f"retried {tally.retried} of {tally.total}: {told}"]
     if tally.skipped:
-        lines.append(f"{_tasks(tally.skipped)} had been retried or moved by somebody else")
+        lines.append(f"{counted(tally.skipped, 'task')} had been retried or moved by somebody else")
     if tally.refused:
-        lines.append(f"{_tasks(tally.refused)} could not be retried")
+        lines.append(f"{counted(tally.refused, 'task')} could not be retried")
     if tally.sample_failure is not None:
         lines.append(f"one that failed: taskkit tasks show {tally.sample_failure}")
     return lines
-
-
-def _tasks(count: int) -> str:
-    return f"{count} task{'' if count == 1 else 's'}"

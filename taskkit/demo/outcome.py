@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from taskkit.demo.plan import Periodic, Written
 from taskkit.model import Occurrence, Run, Task
-from taskkit.render import duration, local, milliseconds, one_line, table
+from taskkit.render import counted, duration, local, milliseconds, one_line, table
 from taskkit.results import decode_result
 from taskkit.states import ENDED, Outcome
 
@@ -77,7 +77,7 @@ def surprises(seen: Seen, written: Sequence[Written], periodic: Sequence[Periodi
             yield from _surprise(seen, one, task_id)
     for each in periodic:
         if seen.fired(each) < each.at_least:
-            yield f"task {each.id} ({each.about}) fired {seen.fired(each)} times, expected at least {each.at_least}"
+            yield f"task {each.id} ({each.about}) fired {counted(seen.fired(each), 'time')}, expected at least {each.at_least}"
         if each.by_hand and not any(run.outcome is Outcome.SUCCESS for run in seen.runs[each.id]):
             yield f"task {each.id} ({each.about}) was started by hand and did not run"
 
@@ -152,7 +152,7 @@ def _together(seen: Seen, one: Written) -> Iterator[tuple[object, ...]]:
         f"{one.ids[0]}…",
         one.act.code,
         " ".join(statuses),
-        f"{len(runs)} runs",
+        counted(len(runs), "run"),
         duration(max(waits)) if waits else "-",
         milliseconds(max(took)) if took else "-",
         "all",

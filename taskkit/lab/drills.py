@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from taskkit.clock import monotonic
 from taskkit.errors import NotFound, TaskkitError
 from taskkit.lab.ground import Ground
+from taskkit.render import counted
 from taskkit.settings import Scheduler
 from taskkit.states import Outcome, Status
 
@@ -110,7 +111,7 @@ def redis_loss(drill: Drill) -> None:
     taken = 0
     while pulled := ground.queue.pull([ground.queue_name], 1000, 0).messages:
         taken += len(pulled)
-    drill.fault(f"{taken} messages taken out of the list {ground.queue_name}, as a flush would")
+    drill.fault(f"{counted(taken, 'message')} taken out of the list {ground.queue_name}, as a flush would")
     ground.worker(2)
     patience = 2 * drill.limits.lost_after_s + SETTLE_S
     drill.noticed(patience, "the scheduler found them lost", lambda: ground.count(Outcome.LOST) == len(ids))
@@ -128,7 +129,7 @@ def worker_kill(drill: Drill) -> None:
     ids = ground.enqueue(NAPS, NAP_S)
     _when_all(drill, Status.RUNNING, "run in a worker of the drill's own")
     ground.kill(doomed)
-    drill.fault(f"a worker was killed (SIGKILL) while it ran {len(ids)} tasks")
+    drill.fault(f"a worker was killed (SIGKILL) while it ran {counted(len(ids), 'task')}")
     ground.worker(NAPS)
     patience = 2 * drill.limits.dead_after_s + SETTLE_S
     drill.noticed(patience, "the worker was found dead", lambda: ground.count(Outcome.LOST) == len(ids))
@@ -150,9 +151,9 @@ def scheduler_kill(drill: Drill) -> None:
     claimed = ground.claim_and_leave(10)
     ground.kill(doomed)
     drill.fault(
-        f"a scheduler was killed (SIGKILL); {claimed} tasks are claimed and their messages never pushed"
+        f"a scheduler was killed (SIGKILL) after it claimed {counted(claimed, 'task')} and before it pushed a message"
     )
-    drill.check("some were left behind", claimed > 0, f"{claimed} tasks")
+    drill.check("some were left behind", claimed > 0, counted(claimed, "task"))
     flow = ground.enqueue(WAITING)
     drill.awaited(SETTLE_S, "new tasks went on", lambda: _all_succeeded(ground, flow))
     patience = 2 * drill.limits.lost_after_s + SETTLE_S
@@ -185,7 +186,7 @@ def sql_blip(drill: Drill) -> None:
         drill.noticed(SETTLE_S, "the worker has counted it", lambda: ground.retries(worker) > before)
     drill.ran_once()
     runs = len(ground.runs())
-    drill.check("none ran again", runs == len(ids), f"{runs} runs of {len(ids)} tasks")
+    drill.check("none ran again", runs == len(ids), f"{counted(runs, 'run')} of {counted(len(ids), 'task')}")
     alive = worker.process is not None and worker.process.poll() is None
     drill.check("the worker lives", alive, "it does" if alive else "it has ended")
 
@@ -207,9 +208,9 @@ def _when_all(drill: Drill, status: Status, told: str) -> None:
     ground, count = drill.ground, len(drill.ground.ids)
     if ground.within(SETTLE_S, lambda: ground.in_status(status) == count) is None:
         raise TaskkitError(
-            f"the drill's {count} tasks were not {status.label} in {SETTLE_S:.0f} s; see `taskkit status`"
+            f"not all of the drill's {counted(count, 'task')} became {status.label} in {SETTLE_S:.0f} s; see `taskkit status`"
         )
-    drill.step(f"{count} tasks {told}")
+    drill.step(f"{counted(count, 'task')} {told}")
 
 
 @dataclass(slots=True)
@@ -222,8 +223,8 @@ class Cuts:
     def tell(self, drill: Drill) -> None:
         """Into the report; to have killed none is a failure, since nothing was tried then."""
         for what, times in self.met.items():
-            drill.step(f"killing them failed {times} times: {what}")
-        drill.step(f"{self.killed} connections were killed")
+            drill.step(f"killing them failed {counted(times, 'time')}: {what}")
+        drill.step(f"{counted(self.killed, 'connection')} killed")
         found = "; ".join([f"{self.killed} killed", *self.met])
         if not (self.killed or self.met):
             found += "; only those over TCP can be told from others"

@@ -18,6 +18,7 @@ from taskkit.clock import monotonic
 from taskkit.errors import IllegalMove, NotFound, TaskkitError
 from taskkit.kit import Taskkit
 from taskkit.names import is_drill_queue
+from taskkit.render import counted
 from taskkit.states import ENDED, Status
 from taskkit.supervising import is_here
 
@@ -37,12 +38,8 @@ class Removed:
     running: int = 0
 
     def __str__(self) -> str:
-        gone = f"removed {_counted(self.tasks)} that an earlier drill left in {self.queue}"
-        return f"{gone}, but {_counted(self.running)} still running" if self.running else gone
-
-
-def _counted(tasks: int) -> str:
-    return "1 task" if tasks == 1 else f"{tasks} tasks"
+        gone = f"removed {counted(self.tasks, 'task')} that an earlier drill left in {self.queue}"
+        return f"{gone}, but {counted(self.running, 'task')} still running" if self.running else gone
 
 
 @contextlib.contextmanager

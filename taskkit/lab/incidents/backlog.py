@@ -8,6 +8,7 @@ from typing import Any
 from taskkit.lab import handlers
 from taskkit.lab.stand import Stand
 from taskkit.lab.variants import Facts, variant
+from taskkit.render import counted
 from taskkit.states import Status
 
 SLOTS = 5
@@ -49,7 +50,7 @@ def midnight_release(stand: Stand, rng: random.Random) -> Facts:
     _started(stand, SLOTS)
     count = RELEASED + rng.randrange(200)
     stand.enqueue("push", count, seconds=SERVICE_S)
-    stand.tell(f"{count} tasks released at once")
+    stand.tell(f"{counted(count, 'task')} released at once")
     for passed in stand.during(SEEN_S, 1.0):
         stand.tell(f"{passed:.0f} s: {stand.center.read.counts().get(Status.SUCCESS, 0)} done")
     rate = _capacity(SLOTS, SERVICE_S)

@@ -71,6 +71,14 @@ def test_a_due_task_is_written_as_dispatched_and_its_message_says_the_same(
     assert abs((won.claimed_at - won.dispatched_at).total_seconds()) < 60
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_task_is_never_dispatched_before_it_is_made(center: TaskCenter, short: ShortWay) -> None:
+    """Not even by the half of a millisecond that a clock's text is rounded by."""
+    ids = [task_id for _ in range(40) for task_id in short.write([new()]) or []]
+    assert len(ids) == 40
+    assert all(row.dispatched_at and row.created_at <= row.dispatched_at for row in center.read.tasks(ids))
+
+
 def test_planned_delayed_and_keyed_tasks_go_the_long_way(center: TaskCenter, short: ShortWay) -> None:
     now = center.now()
     for other in (new(delay=5), new(plan_next_run_at=now), new(unique_key="k"), periodic(now)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from taskkit.center.statements.rows import Each
@@ -48,21 +48,31 @@ REMEMBER_SCHEDULE = """
 
 def insert_dispatched(dialect: Words, status: int) -> Each:
     """INSERT of many tasks that are dispatched already, attempt 1, now; the name of its list is a row's last value."""
-    plain = insert(dialect, due_now=True, skip_taken=False)
-    head = plain.head.replace(") VALUES", ", list_name, status, attempt, dispatched_at) VALUES")
-    return Each(head, around=[*plain.around, None], alike=dialect.render(f", {status}, 1, {{now}}"))
+    alike = {"status": str(status), "attempt": "1", "dispatched_at": "{now}"}
+    return _insert(dialect, "{after(?)}", ["list_name"], alike)
 
 
 def insert(dialect: Words, due_now: bool, skip_taken: bool, bound: bool = False) -> Each:
     """INSERT of many tasks; ``due_now`` takes the database's clock (plus ``delay``) for plan_next_run_at."""
     plan = "{after(?)}" if due_now else dialect.instant_around
-    names = ", ".join([*COLUMNS, *INSTANTS, *([LIMIT_KEY] if bound else [])])
     tail = ""
     if skip_taken:
         tail = " ON DUPLICATE KEY UPDATE id = id" if dialect.name == "mysql" else " ON CONFLICT DO NOTHING"
+    return _insert(dialect, plan, [LIMIT_KEY] if bound else [], {}, tail)
+
+
+def _insert(dialect: Words, plan: str, last: Sequence[str], alike: Mapping[str, str], tail: str = "") -> Each:
+    """``last``: columns after those that every task has; ``alike``: what stands in all rows."""
+    if dialect.name == "sqlite":  # its default rounds to milliseconds, perhaps beyond the dispatch
+        alike = {**alike, "created_at": "{now}"}
+    names = ", ".join([*COLUMNS, *INSTANTS, *last, *alike])
     around = [None] * len(COLUMNS) + [dialect.render(plan)] + [dialect.instant_around] * (len(INSTANTS) - 1)
-    around += [None] if bound else []
-    return Each(f"INSERT INTO task_center ({names}) VALUES ", tail, around=around)
+    return Each(
+        f"INSERT INTO task_center ({names}) VALUES ",
+        tail,
+        around=[*around, *[None for _ in last]],
+        alike="".join(f", {dialect.render(value)}" for value in alike.values()),
+    )
 
 
 def values(task: NewTask, token: str, instants: Mapping[str, object]) -> list[object]:

@@ -170,12 +170,19 @@ def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
 
 
 def load(selected: list[str]) -> list[System]:
-    """The selected variants (``name`` or ``name:variant``) in systems/; without a selection all not optional."""
+    """The selected variants (``name`` or ``name:variant``) in systems/; without a selection all not optional.
+
+    Raises SystemExit when there is nothing of a name: a peer that is left out in silence looks like one that won.
+    """
     systems: list[System] = []
+    known: set[str] = set()
     for path in sorted((HERE / "systems").glob("[a-z]*.py")):
         spec = read_spec(path)
+        known |= {path.stem, *(f"{path.stem}:{variant}" for variant in spec["variants"])}
         for variant in spec["variants"]:
             chosen = path.stem in selected or f"{path.stem}:{variant}" in selected
             if chosen or (not selected and not spec["variants"][variant].get("optional")):
                 systems.append(System(path.stem, variant, spec, db=len(systems) + 1))
+    if unknown := sorted(set(selected) - known):
+        raise SystemExit(f"no system is called {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     return systems

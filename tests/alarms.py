@@ -149,7 +149,7 @@ class Town:
         alerts = [repr(one) for one in self.home.kit.center.alerts.newest()[:5]]
         return "\n".join([*read, *alerts, repr(self.home.kit.center.watchdogs.rules())])
 
-    def over(self, *alerts: tuple[str, str], seconds: float = PATIENCE_S) -> None:
+    def over(self, *alerts: tuple[str, str], seconds: float = PATIENCE_S) -> bool:
         """Wait until these alerts are resolved; each was told once and ended once in each group, and nothing else was."""
         for rule, name in alerts:
             self.hears("resolved", rule, name, seconds)
@@ -160,6 +160,7 @@ class Town:
             self.read[group] += len(wanted)
         self.well = self.home.kit.center.alerts.open() == []
         assert self.well, self.story()
+        return self.well
 
     def enqueue(
         self, code: str, count: int, *, queue: str | None = None, max_retry: int | None = None, **payload: Any

@@ -6,7 +6,6 @@ A test module takes them with ``pytest_plugins = ["tests.center_fixtures"]``.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -43,19 +42,12 @@ def external_schema() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
-def sqlite_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with the schema, to be copied."""
-    path = tmp_path_factory.mktemp("schema") / "taskkit.db"
-    build(f"sqlite:///{path}")
-    return path
-
-
 @pytest.fixture
-def sqlite_center_url(sqlite_schema: Path, tmp_path: Path) -> str:
+def sqlite_center_url(tmp_path: Path) -> str:
     """A SQLite file with the schema and no rows."""
-    shutil.copy(sqlite_schema, tmp_path / "center.db")
-    return f"sqlite:///{tmp_path}/center.db"
+    url = f"sqlite:///{tmp_path}/center.db"
+    build(url)
+    return url
 
 
 @pytest.fixture

@@ -37,7 +37,8 @@ from taskkit.worker.writer import Writer
 
 log = logging.getLogger("taskkit.worker")
 TICK = 0.05
-ROUNDS = 100
+FEED_PAUSE = 0.01
+"""While every child has something to run, their room is looked at no sooner than so long after the last look."""
 FED = 8
 PACE = 0.001
 """While every child has more than FED jobs, the loop rests for PACE seconds between its turns."""
@@ -157,10 +158,10 @@ class Hub:
     def feed(self, now: float) -> None:
         """Give waiting tasks to children and say how many more are wanted.
 
-        Not after every end: while all have something to run, the children are looked through ROUNDS times a second.
+        Not after every end: while all have something to run, once in FEED_PAUSE is enough.
         """
         slots = list(self.slots.values())
-        if now < self._fed_at + 1 / ROUNDS and not len(self.pool) and not self.feeder.one_starves(slots):
+        if now < self._fed_at + FEED_PAUSE and not len(self.pool) and not self.feeder.one_starves(slots):
             return
         self._fed_at = now
         self.feeder.share_back(slots, now, self.pool.put_first)

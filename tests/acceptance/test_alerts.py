@@ -104,7 +104,7 @@ def test_scheduler_and_missed_the_only_scheduler_is_killed_and_planned_times_pas
         "错过了计划时间", "times were missed", f"taskkit tasks show {planned}"
     )
     home.kit.operations.cancel(planned, "test")
-    small.over(("scheduler", "scan"), ("missed", "push"))
+    assert small.over(("scheduler", "scan"), ("missed", "push"))
 
 
 def test_given_up_tasks_that_use_up_their_retries(small: Town) -> None:
@@ -114,7 +114,7 @@ def test_given_up_tasks_that_use_up_their_retries(small: Town) -> None:
         r"\d tasks? of ask_partner gave up",
         r"taskkit tasks show \d+ --all",
     )
-    small.over(("given_up", "ask_partner"))
+    assert small.over(("given_up", "ask_partner"))
 
 
 def test_success_rate_handlers_that_fail_for_one_cause(small: Town) -> None:
@@ -125,7 +125,7 @@ def test_success_rate_handlers_that_fail_for_one_cause(small: Town) -> None:
         "taskkit tasks list --status failed --code send_then_fail",
     )
     small.meanwhile(lambda: small.run("push", 30, seconds=0), lambda: small.heard("resolved", "success_rate"))
-    small.over(("success_rate", ""))
+    assert small.over(("success_rate", ""))
 
 
 def test_forecast_more_arrives_than_a_slot_can_do_and_the_slots_that_it_asks_for_keep_the_promise(
@@ -143,7 +143,7 @@ def test_forecast_more_arrives_than_a_slot_can_do_and_the_slots_that_it_asks_for
     command = shlex.split(alert.said["en"].actions[-1][1])
     assert command[:3] == ["python", "-m", "taskkit.worker"]
     home.begin("worker", "--app", LAB, *command[3:]).ready()
-    busy.over(("forecast", "report"))
+    assert busy.over(("forecast", "report"))
 
 
 def charge(place: Town, count: int, seconds: float) -> None:
@@ -152,9 +152,8 @@ def charge(place: Town, count: int, seconds: float) -> None:
 
 def test_backlog_and_slow_a_queue_that_nobody_serves_and_a_handler_that_takes_longer(busy: Town) -> None:
     busy.enqueue("push", 320, queue="nowhere", seconds=0)
-    charge(
-        busy, 600, 0.01
-    )  # so many that the slow ones, which are of the past after 6 s, do not become what is normal
+    # so many that the slow ones, which are of the past after 6 s, do not become what is normal
+    charge(busy, 600, 0.01)
     busy.pass_by(6)
     charge(busy, 90, 0.2)
     busy.hears("firing", "slow", "charge").says(
@@ -165,7 +164,7 @@ def test_backlog_and_slow_a_queue_that_nobody_serves_and_a_handler_that_takes_lo
     )
     lab_worker(busy.home, "nowhere", 2)
     busy.meanwhile(lambda: charge(busy, 30, 0.01), lambda: busy.heard("resolved", "slow", "charge"))
-    busy.over(("slow", "charge"), ("backlog", ""))
+    assert busy.over(("slow", "charge"), ("backlog", ""))
 
 
 def test_watchdog_it_is_killed_and_a_scheduler_says_so(busy: Town) -> None:
@@ -174,7 +173,7 @@ def test_watchdog_it_is_killed_and_a_scheduler_says_so(busy: Town) -> None:
         "没有存活的看门狗", "no watchdog is alive", "python -m taskkit.watchdog", figures=2
     )
     busy.dog = watchdog(busy.home)
-    busy.over(("watchdog", ""))
+    assert busy.over(("watchdog", ""))
 
 
 def test_worker_dead_lost_and_duplicates_a_worker_is_killed_after_its_effect(crowd: Town) -> None:
@@ -197,7 +196,7 @@ def test_worker_dead_lost_and_duplicates_a_worker_is_killed_after_its_effect(cro
         r"taskkit tasks show \d+ --all",
     )
     home.wait_all(ids)
-    crowd.over(("worker_dead", name), ("lost", ""), ("duplicates", ""))
+    assert crowd.over(("worker_dead", name), ("lost", ""), ("duplicates", ""))
 
 
 def test_zombies_a_worker_beats_while_its_handler_waits_for_a_lock(crowd: Town) -> None:
@@ -212,7 +211,7 @@ def test_zombies_a_worker_beats_while_its_handler_waits_for_a_lock(crowd: Town) 
         assert f"Runs: locked {ids[0]}" in told.english.lines
         assert f"正在运行：locked {ids[0]}" in told.chinese.lines
     home.wait_all(ids, Status.SUCCESS)
-    crowd.over(("zombies", name))
+    assert crowd.over(("zombies", name))
 
 
 @pytest.mark.faults
@@ -228,7 +227,7 @@ def test_stores_redis_and_then_sql_are_away(tmp_path: Path) -> None:
             "Redis 没有应答", "Redis does not answer", "taskkit doctor", figures=0
         )
         broker.start()
-        found.over(("stores", "redis"))
+        assert found.over(("stores", "redis"))
         database.stop()
         found.hears("firing", "stores", "sql").says(
             "SQL 没有应答", "SQL does not answer", "taskkit doctor", figures=0
@@ -237,4 +236,4 @@ def test_stores_redis_and_then_sql_are_away(tmp_path: Path) -> None:
             SCALED["watchdog_dead_after_s"]
         )  # so long nobody could beat, which is no silence of watchdogs
         database.start()
-        found.over(("stores", "sql"), seconds=60)
+        assert found.over(("stores", "sql"), seconds=60)

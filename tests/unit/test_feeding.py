@@ -57,6 +57,11 @@ class Parent:
     def codes(self) -> list[list[str]]:
         return [[given.task.task_code for given in slot.jobs.values()] for slot in self.slots]
 
+    def begin_all(self) -> None:
+        """Each child begins its first job."""
+        for slot in self.slots:
+            self.begin(slot)
+
     def begin(self, slot: Slot, job: int = 0) -> None:
         """The child begins one of its jobs."""
         given = list(slot.jobs.values())[job]
@@ -107,8 +112,7 @@ def test_tasks_of_300_ms_are_not_hoarded(two: Parent) -> None:
     assert two.room() == 2
     two.place(*two.tasks("slow", 2))
     assert two.room() == 0
-    for slot in two.slots:
-        two.begin(slot)
+    two.begin_all()
     two.now += 0.24
     assert two.room() == 0, "60 ms before the end"
     two.now += 0.05
@@ -121,8 +125,7 @@ def test_tasks_of_seconds_are_fetched_by_who_is_free(two: Parent) -> None:
     """The time of a fetch is nothing to them, and their end is not known to 50 ms."""
     two.knows("slow", 2.0)
     two.place(*two.tasks("slow", 2))
-    for slot in two.slots:
-        two.begin(slot)
+    two.begin_all()
     two.now += 1.99
     assert two.room() == 0
 
@@ -151,8 +154,7 @@ def test_rule_12_what_waits_behind_a_long_task_is_taken_back_when_another_child_
     """However short it was thought to be."""
     two.knows("noop", 0.001)
     two.place(*two.tasks("noop", 20))
-    for slot in two.slots:
-        two.begin(slot)
+    two.begin_all()
     busy, idle = two.slots
     back: list[Claimed] = []
     two.feeder.share_back(two.slots, two.now, back.extend)
@@ -172,8 +174,7 @@ def test_rule_12_what_waits_behind_a_long_task_is_taken_back_when_another_child_
 def test_a_child_that_is_busy_for_longer_than_thought_gets_no_more(two: Parent) -> None:
     two.knows("noop", 0.001)
     two.place(*two.tasks("noop", 2))
-    for slot in two.slots:
-        two.begin(slot)
+    two.begin_all()
     two.now += 5
     assert two.room() == 0
     assert len(two.place(*two.tasks("noop", 1))) == 1
@@ -337,8 +338,7 @@ def test_what_waits_behind_jobs_that_hang_goes_back_though_no_child_idles(two: P
     """Fetched when they were about to end, which they did not; of what runs on as usual nothing is taken."""
     two.knows("slow", 0.3)
     two.place(*two.tasks("slow", 2))
-    for slot in two.slots:
-        two.begin(slot)
+    two.begin_all()
     two.now += 0.29
     late = two.tasks("slow", 2)
     assert two.place(*late) == []

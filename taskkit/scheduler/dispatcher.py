@@ -26,9 +26,13 @@ from taskkit.settings import Scheduler
 from taskkit.shards import gathered, list_text
 
 log = logging.getLogger("taskkit.scheduler")
+Found = tuple[list[DueList], datetime | None]
+"""The lists with waiting rows, and the database's clock when they were looked at."""
 FULL_PAUSE = 0.02
 SLOW_LOOK = 0.05
 REFRESH_PAUSE = 30.0
+LOOK_S = 0.25
+"""While there is more due than a batch, one look at the lists serves so long: it reads past every row that has just gone."""
 
 
 @dataclass(slots=True)
@@ -48,8 +52,11 @@ class Dispatcher:
         self.center, self.queue, self.settings = center, queue, settings
         self.counters = Counters()
         self._contended = False
+        self._full: set[ListName] = set()
         self._hopeless: set[int] = set()
         self._refreshed = 0.0
+        self._found: Found | None = None
+        self._looked = 0.0
         self._held = 0
         self.granting = Granting(center, settings.batch, self._room, self._push)
 
@@ -62,36 +69,51 @@ class Dispatcher:
             soon = self.granting.run()
         return min(rest, soon)
 
+    def look_anew(self) -> None:
+        """Somebody has rung: what was known of the lists may be too old for it."""
+        self._found = None
+
     def _scan(self) -> float:
-        lists, now = self._look()
+        found, is_new = self._look()
         self.counters.scans += 1
         self.counters.scanned = monotonic()
-        if any(not one.queue or one.earliest is None for one in lists) and self.center.plan.adopt(lists):
-            return 0.0
-        due = self.granting.admitted([one for one in lists if one.due and one.queue])
-        if not due:
-            return self._rest(lists, now)
-        room = self._room(due)
-        if not any(room.values()):
-            return FULL_PAUSE
-        more = self._dispatch(due, room)
-        return self._rest(lists, now) if more is None else more
+        soon = self._advance(found[0])
+        if soon is not None:
+            return soon
+        self._found = None
+        return self._rest(*found) if is_new else 0.0
 
-    def _look(self) -> tuple[list[DueList], datetime | None]:
-        """The lists with waiting rows; a look that became slow has the server refresh its statistics."""
+    def _look(self) -> tuple[Found, bool]:
+        """The lists with waiting rows, and whether this was looked at just now.
+
+        A look that became slow has the server refresh its statistics.
+        """
         before = monotonic()
-        found = self.center.dispatch.due_lists()
-        after = monotonic()
+        if self._found and before - self._looked < LOOK_S:
+            return self._found, False
+        self._found = self.center.dispatch.due_lists()
+        self._looked = after = monotonic()
         if after - before > SLOW_LOOK and after - self._refreshed > REFRESH_PAUSE:
             self._refreshed = after
             self.center.dispatch.refresh_statistics()
-        return found
+        return self._found, True
+
+    def _advance(self, lists: Sequence[DueList]) -> float | None:
+        """Dispatch a batch of these lists; the seconds until the next one, None when no more is due in them."""
+        if any(not one.queue or one.earliest is None for one in lists) and self.center.plan.adopt(lists):
+            self._found = None
+            return 0.0
+        due = self.granting.admitted([one for one in lists if one.due and one.queue])
+        if not due:
+            return None
+        room = self._room(due)
+        return self._dispatch(due, room) if any(room.values()) else FULL_PAUSE
 
     def _dispatch(self, due: Sequence[DueList], room: Mapping[ListName, int]) -> float | None:
         """Claim and push one batch; 0.0 when there is more to do at once, None when not."""
         ids = self._choose(due, room)
         if not ids:
-            return 0.0 if self._contended else None
+            return 0.0 if self._contended else self._until_room()
         places = {task_id: place for place, task_id in enumerate(ids)}
         contended, again = 0, len(ids) >= self.settings.batch
         for batch in by_halves(ids, self.center.dispatch.claim, self._set_aside):
@@ -104,7 +126,11 @@ class Dispatcher:
             if batch.misfired:
                 self.center.plan.plan_ids(batch.misfired)
         self._contended = contended > len(ids) // 2
-        return 0.0 if again or self._contended else None
+        return 0.0 if again or self._contended else self._until_room()
+
+    def _until_room(self) -> float | None:
+        """A list that could not take all that is due in it gets the rest as soon as its workers made room."""
+        return FULL_PAUSE if self._full else None
 
     def _set_aside(self, task_id: int, error: Exception) -> None:
         log.error("this task cannot be dispatched and is held: %s", error, extra={"task_id": task_id})
@@ -122,17 +148,23 @@ class Dispatcher:
         queues = sorted({one.queue for one in due})
         depths = gathered(self.queue.depth(self.center.shards.book.all_lists(queues)))
         total = {queue: sum(depths[ListName(queue, p)] for p in PRIORITIES) for queue in queues}
-        room = {}
-        for one in due:
-            name = ListName(one.queue, one.priority)
-            free = min(self.settings.window - depths[name], self.settings.queue_window - total[one.queue])
-            room[name] = max(0, free)
-        return room
+        return {name: self._free(name, depths[name], total[name.queue]) for name in map(_name, due)}
+
+    def _free(self, name: ListName, depth: int, total: int) -> int:
+        """Room of a list with so many messages, in a queue of so many.
+
+        One that was filled gets no crumbs while half a window waits in it, since each would cost a commit.
+        """
+        window = self.settings.window
+        free = max(0, min(window - depth, self.settings.queue_window - total))
+        crumb = name in self._full and depth > window // 2 and free < min(self.settings.batch, window // 2)
+        return 0 if crumb else free
 
     def _choose(self, due: Sequence[DueList], room: Mapping[ListName, int]) -> list[int]:
         """Ids for one batch: by priority, then by time; the lowest priority that waits gets a twentieth of it."""
         ordered = sorted(due, key=lambda one: (one.priority, one.earliest))
         chosen: list[int] = []
+        self._full &= {_name(one) for one in due}
         lowest = ordered[-1]
         if not self.settings.strict_priority and lowest.priority > ordered[0].priority:
             share = min(room[_name(lowest)], max(1, self.settings.batch // 20))
@@ -141,8 +173,13 @@ class Dispatcher:
             left = self.settings.batch - len(chosen)
             if left <= 0:
                 break
-            known = self._hopeless.union(chosen)
-            chosen += [i for i in self._candidates(one, min(left, room[_name(one)])) if i not in known]
+            name, known = _name(one), self._hopeless.union(chosen)
+            found = self._candidates(one, min(left, room[name]))
+            if len(found) == room[name] < left:
+                self._full.add(name)
+            else:
+                self._full.discard(name)
+            chosen += [i for i in found if i not in known]
         return chosen
 
     def _candidates(self, one: DueList, n: int) -> list[int]:

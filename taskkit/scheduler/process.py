@@ -118,7 +118,8 @@ class SchedulerProcess:
         if COARSE_S < rest < poll:
             rest -= COARSE_S
         try:
-            self.queue.wait_ring(min(rest, poll))
+            if self.queue.wait_ring(min(rest, poll)):
+                self.dispatcher.look_anew()
         except BrokerUnavailable as error:
             self._ring_troubles.met(error)
             self.stop.wait(rest)

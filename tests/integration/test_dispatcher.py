@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 import pytest
 
@@ -11,7 +12,7 @@ from taskkit.center import TaskCenter
 from taskkit.errors import BrokerUnavailable, PushRefused, PushUnknown, StoreError
 from taskkit.model import DueList, ListName, Message
 from taskkit.queues import MemoryQueue
-from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.scheduler.dispatcher import FULL_PAUSE, Dispatcher
 from taskkit.scheduler.process import SchedulerProcess
 from taskkit.service import Stop
 from taskkit.settings import Scheduler, Settings
@@ -205,3 +206,97 @@ def test_nothing_that_a_scan_meets_ends_a_scheduler(
         stop.ask()
         thread.join()
     assert "unforeseen" in caplog.text
+
+
+class Looks:
+    """Counts the looks at the lists of a task center."""
+
+    def __init__(self, center: TaskCenter, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, look = 0, center.dispatch.due_lists
+
+        def counted() -> tuple[list[DueList], datetime | None]:
+            self.count += 1
+            return look()
+
+        monkeypatch.setattr(center.dispatch, "due_lists", counted)
+
+
+def test_while_a_backlog_lasts_one_look_at_the_lists_serves_many_batches(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the scheduler rests only after a look that found nothing more."""
+    monkeypatch.setattr("taskkit.scheduler.dispatcher.LOOK_S", 60)
+    looks, dispatcher = Looks(center, monkeypatch), Dispatcher(center, MemoryQueue(), Scheduler(batch=10))
+    center.intake.insert([new(queue=name) for name in "abc" for _ in range(15)])
+    assert [dispatcher.scan() for _ in range(4)] == [0, 0, 0, 0]
+    assert (looks.count, dispatcher.counters.dispatched) == (1, 40)
+    center.intake.insert([new(queue="d")])
+    assert [dispatcher.scan() for _ in range(3)] == [0, 0.5, 0.5]
+    assert (looks.count, dispatcher.counters.dispatched) == (3, 46)
+
+
+def test_a_list_that_is_full_is_looked_at_again_before_the_scheduler_rests(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskkit.scheduler.dispatcher.LOOK_S", 60)
+    looks, queue = Looks(center, monkeypatch), MemoryQueue()
+    dispatcher = Dispatcher(center, queue, Scheduler(window=10, batch=10))
+    center.intake.insert([new() for _ in range(15)])
+    assert [dispatcher.scan() for _ in range(3)] == [0, FULL_PAUSE, FULL_PAUSE]
+    assert (looks.count, dispatcher.counters.dispatched) == (1, 10)
+    assert run_all(center, queue, ["q"]) == 10
+    assert [dispatcher.scan() for _ in range(3)] == [0, 0.5, 0.5]
+    assert (looks.count, dispatcher.counters.dispatched) == (3, 15)
+
+
+def test_what_did_not_fit_follows_when_there_is_room_and_not_half_a_second_later(center: TaskCenter) -> None:
+    """Also when another list has room and nothing left, and the batch was not full."""
+    queue = MemoryQueue()
+    dispatcher = Dispatcher(center, queue, Scheduler(window=10, batch=100))
+    center.intake.insert([new(queue=name) for name, n in (("a", 15), ("b", 3)) for _ in range(n)])
+    assert dispatcher.scan() == FULL_PAUSE
+    assert dispatcher.counters.dispatched == 13
+    assert run_all(center, queue, ["a"]) == 10
+    assert [dispatcher.scan() for _ in range(3)] == [0, 0.5, 0.5]
+    assert dispatcher.counters.dispatched == 18
+
+
+@pytest.mark.parametrize(("taken", "left"), [(3, 97), (29, 71), (30, 100), (60, 100)])
+def test_a_list_with_plenty_is_filled_up_by_whole_batches(center: TaskCenter, taken: int, left: int) -> None:
+    """A batch of three rows costs a commit as one of a thousand does, and half a window is still there to work on."""
+    queue = MemoryQueue()
+    dispatcher = Dispatcher(center, queue, Scheduler(window=100, batch=30))
+    center.intake.insert([new() for _ in range(200)])
+    while dispatcher.scan() != FULL_PAUSE:
+        pass
+    queue.pull(["q"], taken, 0)
+    while dispatcher.scan() != FULL_PAUSE:
+        pass
+    assert queue.depth([ListName("q")])[ListName("q")] == left
+
+
+def test_a_ring_has_the_lists_looked_at_again(center: TaskCenter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what was enqueued just now does not wait for what is known of the lists to be old."""
+    monkeypatch.setattr("taskkit.scheduler.dispatcher.LOOK_S", 60)
+    dispatcher = Dispatcher(center, MemoryQueue(), Scheduler(window=1))
+    center.intake.insert([new() for _ in range(2)])
+    assert [dispatcher.scan() for _ in range(2)] == [FULL_PAUSE, FULL_PAUSE]
+    (other,) = center.intake.insert([new(queue="other")])
+    dispatcher.scan()
+    assert task(center, other).status is Status.PENDING
+    dispatcher.look_anew()
+    dispatcher.scan()
+    assert task(center, other).status is Status.DISPATCHED
+
+
+def test_a_look_is_old_after_a_while_so_that_what_is_urgent_gets_its_turn(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskkit.scheduler.dispatcher.LOOK_S", 0)
+    queue = MemoryQueue()
+    dispatcher = Dispatcher(center, queue, Scheduler(batch=10))
+    center.intake.insert([new() for _ in range(30)])
+    dispatcher.scan()
+    (urgent,) = center.intake.insert([new(priority=0)])
+    dispatcher.scan()
+    assert task(center, urgent).status is Status.DISPATCHED

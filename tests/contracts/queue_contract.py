@@ -312,9 +312,6 @@ class QueueContract:
 
     # the end
 
-    def test_ping_answers(self, broker: Broker) -> None:
-        broker.queue.ping()
-
     def test_after_close_every_call_says_so(self, broker: Broker) -> None:
         queue = broker.connect()
         queue.ping()

@@ -278,4 +278,8 @@ def test_redis_06_a_redis_without_memory_is_one_alert(broken: tuple[Installation
         client.config_set("maxmemory", client.info("memory")["used_memory"])
         wait_until(lambda: told(robot.calls) == [("firing", "stores", "redis_memory")], 30)
         client.config_set("maxmemory", 0)
-        wait_until(lambda: told(robot.calls)[1:] == [("resolved", "stores", "redis_memory")], 30)
+        wait_until(lambda: len(told(robot.calls)) > 1, 30)
+        assert told(robot.calls) == [
+            ("firing", "stores", "redis_memory"),
+            ("resolved", "stores", "redis_memory"),
+        ]

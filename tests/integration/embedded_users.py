@@ -99,11 +99,12 @@ def servers(home: Path) -> list[int]:
     return found
 
 
-def nothing_is_left(home: Path) -> None:
-    """What the last user leaves behind: no server, no socket, only lock files and the log."""
-    assert servers(home) == []
-    left = {path.name for path in home.iterdir()}
-    assert left - {"starts"} == {"valkey.alive", "valkey.users", "valkey.start", "valkey.log"}
+def left_in(home: Path) -> list[str]:
+    """What the last user left behind beside lock files and the log: a server, a socket; or which of those is missing."""
+    kept = {"valkey.alive", "valkey.users", "valkey.start", "valkey.log"}
+    return [f"server {pid}" for pid in servers(home)] + sorted(
+        {path.name for path in home.iterdir()} - {"starts"} ^ kept
+    )
 
 
 if __name__ == "__main__":

@@ -93,6 +93,7 @@ def test_redis_lists_each_connection_under_role_host_and_pid(home: Installation)
             for role, pid in (("scheduler", scheduler.pid), ("worker", worker.pid), ("app", os.getpid()))
         }
         wait_until(lambda: names() >= wanted)
+        assert wanted - names() == set()
 
 
 def test_mysql_lists_each_connection_under_role_host_and_pid(

@@ -17,7 +17,7 @@ import redis
 
 from taskkit.embedded import Embedded, valkey
 from taskkit.embedded.valkey import ask, peer_pid
-from tests.integration.embedded_users import nothing_is_left, servers
+from tests.integration.embedded_users import left_in, servers
 from tests.waiting import wait_until
 
 PROGRAM = [sys.executable, "-m", "tests.integration.embedded_users"]
@@ -99,7 +99,7 @@ def test_the_first_starts_it_and_the_last_stops_it(home: Path, embedded: Embedde
     assert len(servers(home)) == 1
     other.leave()
     assert other.peek() is None
-    nothing_is_left(home)
+    assert left_in(home) == []
 
 
 def test_only_the_owner_can_look_into_the_folder(home: Path, embedded: Embedded) -> None:
@@ -116,7 +116,7 @@ def test_two_objects_of_one_process_are_two_users(home: Path, new_user: Callable
     user("leave 0")
     assert len(servers(home)) == 1
     user("leave 1")
-    nothing_is_left(home)
+    assert left_in(home) == []
 
 
 def test_the_end_of_a_program_is_leaving(home: Path, new_user: Callable[[], User]) -> None:
@@ -125,7 +125,7 @@ def test_the_end_of_a_program_is_leaving(home: Path, new_user: Callable[[], User
     one.end()
     assert len(servers(home)) == 1
     two.end()
-    nothing_is_left(home)
+    assert left_in(home) == []
 
 
 def test_a_forked_child_that_never_joined_stops_nothing(home: Path, new_user: Callable[[], User]) -> None:
@@ -157,7 +157,7 @@ def test_after_kill_9_of_all_users_the_next_one_takes_the_orphan_over(
     embedded.join()
     assert servers(home) == [orphan]
     embedded.leave()
-    nothing_is_left(home)
+    assert left_in(home) == []
 
 
 def test_a_user_killed_before_leaves_the_server_to_the_others(
@@ -169,7 +169,7 @@ def test_a_user_killed_before_leaves_the_server_to_the_others(
     user.kill()
     assert ask(home / "valkey.sock", b"PING") == b"+PONG\r\n"
     embedded.leave()
-    nothing_is_left(home)
+    assert left_in(home) == []
 
 
 def test_a_server_that_was_killed_is_started_again_by_the_next_join(home: Path, embedded: Embedded) -> None:
@@ -203,7 +203,7 @@ def test_a_hanging_server_does_not_survive_its_last_user(
     embedded.join()
     os.kill(pid_of(home) or 0, signal.SIGSTOP)
     embedded.leave()
-    nothing_is_left(home)
+    assert left_in(home) == []
 
 
 def test_stale_files_of_a_dead_server_do_no_harm(home: Path, embedded: Embedded) -> None:
@@ -214,7 +214,7 @@ def test_stale_files_of_a_dead_server_do_no_harm(home: Path, embedded: Embedded)
     embedded.join()
     assert ask(home / "valkey.sock", b"PING") == b"+PONG\r\n"
     embedded.leave()
-    nothing_is_left(home)
+    assert left_in(home) == []
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -242,4 +242,4 @@ def test_twenty_at_once_never_meet_a_dead_server_nor_leave_one_nor_start_two(
         embedded.join()
         embedded.leave()
     assert set((home / "starts").read_text().split("\n")) == {"start", ""}
-    nothing_is_left(home)
+    assert left_in(home) == []

@@ -17,7 +17,7 @@ import redis
 from taskkit.embedded import Embedded, valkey
 from taskkit.embedded.valkey import find_program
 from taskkit.errors import EmbeddedError
-from tests.integration.embedded_users import nothing_is_left, servers
+from tests.integration.embedded_users import left_in, servers
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_program_that_does_not_start_is_told_with_its_last_words(
     monkeypatch.setattr(valkey, "wheel_program", lambda: str(fake))
     with pytest.raises(EmbeddedError, match="did not start: no more memory"):
         Embedded(home).join()
-    nothing_is_left(home)
+    assert left_in(home) == []
 
 
 def test_the_program_of_the_wheel_is_found_without_loading_a_redis_client() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import queue
 import signal
 import threading
 from collections.abc import Callable
@@ -25,12 +26,18 @@ class Stop:
     """The wish to stop. The first signal asks for an end in order, the second one ends at once, after ``at_once``."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._event, self._asked = threading.Event(), False
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._wakers: list[Callable[[], None]] = []
         self.at_once: Callable[[], None] = lambda: None
 
     def listen(self) -> None:
-        """Take SIGTERM and SIGINT; only in the main thread."""
+        """Take SIGTERM and SIGINT; only in the main thread.
+
+        A signal may come while the main thread holds the lock of the event that it waits for, so a thread of its own
+        sets it; to put something into a SimpleQueue is safe in a signal handler.
+        """
+        threading.Thread(target=self._pass_on, name="stop", daemon=True).start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
 
@@ -40,6 +47,7 @@ class Stop:
 
     def ask(self) -> None:
         """Wish for a stop in order."""
+        self._asked = True
         self._event.set()
         for waker in self._wakers:
             waker()
@@ -47,17 +55,24 @@ class Stop:
     @property
     def asked(self) -> bool:
         """Whether the process is to stop."""
-        return self._event.is_set()
+        return self._asked
 
     def wait(self, seconds: float) -> bool:
         """Rest for so long, or until a stop is wished for; returns whether it is."""
-        return self._event.wait(seconds)
+        return self._asked or self._event.wait(seconds)
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
-        if self._event.is_set():
+        if self._asked:
             self.at_once()
             os._exit(1)
-        self.ask()
+        self._asked = True
+        self._bell.put(None)
+        for waker in self._wakers:
+            waker()
+
+    def _pass_on(self) -> None:
+        self._bell.get()
+        self._event.set()
 
 
 class Troubles:

@@ -161,6 +161,14 @@ class RetryPolicy:
 DEFAULT_RETRY = RetryPolicy()
 
 
+def own_delays(text: str | None) -> tuple[float, ...] | None:
+    """The seconds of a task's column ``retry_delays``; None when it says nothing, or nothing that can be read."""
+    try:
+        return tuple(float(one) for one in text.split(",")) if text else None
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What follows an attempt's end: the move, the new retry count, and the back-off in seconds.

@@ -12,11 +12,12 @@ from sqlalchemy.engine import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from taskkit.center.database import Database
+from taskkit.center.expiry import expire
 from taskkit.center.faults import explain
 from taskkit.center.intake import new_token
 from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import hold
-from taskkit.center.occurrences import record_fired, states_of
+from taskkit.center.occurrences import record_fired, states_of, take_back_fired
 from taskkit.center.packed import read_rows, run
 from taskkit.center.shards import ShardDesk
 from taskkit.center.statements import dispatch as sql
@@ -143,7 +144,10 @@ class DispatchDesk:
         return batch or Batch(token, contended=len(ids))
 
     def put_back(self, won: Sequence[Won], token: str) -> int:
-        """Undo a claim whose push was definitely refused; returns how many rows were still ours."""
+        """Undo a claim whose push was definitely refused; returns how many rows were still ours.
+
+        An occurrence that fired by it is planned again, so that its misfire policy decides when the broker is back.
+        """
         if not won:
             return 0
         parameters = {
@@ -155,7 +159,9 @@ class DispatchDesk:
         counts: list[int] = []
 
         def work(connection: Connection) -> None:
+            fired = connection.execute(self.database.text(sql.FIRED_BY), parameters).all()
             counts.append(connection.execute(self.database.text(sql.PUT_BACK), parameters).rowcount)
+            take_back_fired(connection, self.database, [(r.id, r.occurrence_at, r.attempt) for r in fired])
 
         try:
             self.database.write(work)
@@ -182,7 +188,7 @@ class DispatchDesk:
             return None
         batch = Batch(token, contended=len(ids) - len(rows))
         ready = self._sort_out(connection, rows, batch)
-        self._expire(connection, batch.expired)
+        expire(connection, self.database, sql.EXPIRE_DUE, batch.expired)
         if book:
             ready = self._hold_bound(connection, ready, book, batch)
         if ready:
@@ -226,16 +232,6 @@ class DispatchDesk:
             return True
         late = row.occurrence_at is not None and row.occurrence_at < row.now - self.grace
         return row.misfire == "skip" and late
-
-    def _expire(self, connection: Connection, ids: list[int]) -> None:
-        if ids:
-            parameters = {
-                "ids": ids,
-                "statuses": [int(s) for s in sources(Move.EXPIRE)],
-                "to": int(target(Move.EXPIRE)),
-                "note": "expired before it could start",
-            }
-            connection.execute(self.database.text(sql.EXPIRE_DUE), parameters)
 
     def _move(self, connection: Connection, ready: list[Due], batch: Batch, now: datetime) -> None:
         book = self.shards.book

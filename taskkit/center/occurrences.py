@@ -50,6 +50,16 @@ def record_fired(
     )
 
 
+def take_back_fired(
+    connection: Connection, database: Database, fired: Sequence[tuple[int, object, int]]
+) -> None:
+    """These ``(task id, planned instant as SQL gave it, attempt)`` did not fire after all: they are planned as before."""
+    if fired:
+        bind, instant = database.dialect.bind, database.dialect.instant
+        rows = [{"task_id": i, "planned_at": bind(instant(at)), "attempt": n} for i, at, n in fired]
+        connection.execute(database.text(sql.UNFIRE), rows)
+
+
 def settle(
     connection: Connection,
     database: Database,

@@ -241,15 +241,16 @@ class PlanDesk:
         if rows:
             connection.execute(text, rows)
 
-    def set_aside(self, task_id: int, reason: str) -> None:
-        """A task whose row makes no sense is held with the reason; the others go on."""
+    def set_aside(self, task_id: int, reason: str) -> bool:
+        """A task whose row makes no sense is held with the reason; the others go on. False when it cannot be held."""
         parameters = {
             "id": task_id,
             "to": int(target(Move.HOLD)),
             "statuses": [int(s) for s in sources(Move.HOLD)],
             "reason": f"{INVALID}{reason}"[:190],
         }
-        self.database.write(lambda c: c.execute(self.database.text(sql.SET_ASIDE), parameters))
+        text = self.database.text(sql.SET_ASIDE)
+        return bool(self.database.write(lambda c: c.execute(text, parameters)).rowcount)
 
     def _settle_old(self) -> None:
         """Planned times that went by without firing, though their task has moved on or is held, are facts too."""

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection, Row
 from taskkit.center.claimed import claimed
 from taskkit.center.database import Database
 from taskkit.center.ends import Held, endings, portions, write_endings, write_run_rows
+from taskkit.center.expiry import expire
 from taskkit.center.intake import new_token
 from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import give_back
@@ -176,17 +177,9 @@ class WorkDesk:
                 claims.missing.append(message)
             else:
                 claims.duplicates.append(message)
-        self._expire([m.task_id for m in claims.expired])
-
-    def _expire(self, ids: list[int]) -> None:
-        if ids:
-            parameters = {
-                "ids": sorted(ids),
-                "statuses": [int(s) for s in sources(Move.EXPIRE)],
-                "to": int(target(Move.EXPIRE)),
-                "note": "expired before it could start",
-            }
-            self.database.write(lambda c: c.execute(self.database.text(sql.EXPIRE_QUEUED), parameters))
+        if claims.expired:
+            ids = [message.task_id for message in claims.expired]
+            self.database.write(lambda c: expire(c, self.database, sql.EXPIRE_QUEUED, ids))
 
     def _finish(self, connection: Connection, ends: Sequence[Finish]) -> list[Finish]:
         parameters = {

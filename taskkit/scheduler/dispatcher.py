@@ -133,15 +133,19 @@ class Dispatcher:
         return FULL_PAUSE if self._full else None
 
     def _set_aside(self, task_id: int, error: Exception) -> None:
-        log.error("this task cannot be dispatched and is held: %s", error, extra={"task_id": task_id})
+        extra = {"task_id": task_id}
         try:
-            self.center.plan.set_aside(task_id, str(error))
+            if self.center.plan.set_aside(task_id, str(error)):
+                log.error("this task cannot be dispatched and is held: %s", error, extra=extra)
+                return
+            problem = "only a task that waits for its first attempt can be"
         except (DatabaseUnavailable, CommitUnknown, SchemaError):
             raise
-        except StoreError as problem:
-            self._hopeless.add(task_id)
-            told = "nor can it be held, a person must mend its row: %s"
-            log.error(told, problem, extra={"task_id": task_id})  # noqa: TRY400 - one line says it
+        except StoreError as refused:
+            problem = str(refused)
+        self._hopeless.add(task_id)
+        told = "this task cannot be dispatched: %s; nor can it be held (%s): a person must mend its row"
+        log.error(told, error, problem, extra=extra)
 
     def _room(self, due: Sequence[DueList]) -> dict[ListName, int]:
         """How many messages each due list may still take in all its shards, by its own window and by its queue's."""

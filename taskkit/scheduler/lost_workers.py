@@ -13,7 +13,7 @@ from taskkit.model import Claimed, Finish
 from taskkit.scheduler.halving import by_halves
 from taskkit.scheduler.proofs import Heartbeats
 from taskkit.settings import Scheduler
-from taskkit.states import DEFAULT_RETRY, Move, Outcome, RetryPolicy, TaskType, judge_loss
+from taskkit.states import DEFAULT_RETRY, Move, Outcome, RetryPolicy, TaskType, judge_loss, own_delays
 
 log = logging.getLogger("taskkit.scheduler")
 LEASE_SECONDS = 10.0
@@ -70,6 +70,7 @@ class WorkerRecovery:
         deadline = monotonic() + TAKING_SECONDS
         for worker_id in dict.fromkeys([*dead, *gone]):
             self._take_from(worker_id, deadline)
+        self._heartbeats.ended(monotonic())
 
     def _declare_dead(self, worker: WatchedWorker) -> bool:
         declared = self.center.recovery.declare_dead(worker)
@@ -142,10 +143,7 @@ class WorkerRecovery:
 
 def _policy(task: Claimed) -> RetryPolicy:
     """The task's own delays, or the usual ones: a scheduler does not know the handlers."""
-    try:
-        return RetryPolicy(tuple(float(d) for d in (task.retry_delays or "").split(",")))
-    except ValueError:
-        return DEFAULT_RETRY
+    return RetryPolicy(own_delays(task.retry_delays) or DEFAULT_RETRY.delays)
 
 
 def _follows(end: Finish) -> str:

@@ -155,10 +155,12 @@ class SchedulerProcess:
         self._clock_off, self._benched = off, benched
 
     def _another_is_right(self, limit: float) -> bool:
-        """Whether another scheduler lives whose clock is within the limit."""
+        """Whether another scheduler lives and scans whose clock is within the limit."""
         return any(
             row["scheduler_id"] != self.id
             and row["heartbeat_age_s"] < OTHERS_FRESH
+            and row["scan_age_s"] is not None
+            and row["scan_age_s"] < OTHERS_FRESH
             and row["clock_offset_ms"] is not None
             and abs(row["clock_offset_ms"]) <= limit
             for row in self.heart.nodes.schedulers()

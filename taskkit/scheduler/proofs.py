@@ -81,6 +81,11 @@ class Heartbeats:
         doubted = [one for one in still if one not in long_still and self._together(one, still, ages)]
         return DeadWorkers([one for one in still if one not in doubted], doubted)
 
+    def ended(self, now: float) -> None:
+        """What followed from the look is done: the observer was at work till now, if that took no longer than a gap may."""
+        if now - self._looked <= LONGEST_GAP:
+            self._looked = now
+
     def _together(self, one: str, still: Sequence[str], ages: Mapping[str, float]) -> bool:
         """Whether more than half of those that lived when this one fell silent did so with it."""
         fell = [other for other in still if abs(ages[other] - ages[one]) <= self.patience]

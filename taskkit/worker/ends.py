@@ -80,7 +80,7 @@ class Ends:
 def _told(end: Finish) -> str:
     """How an attempt ended, in one line; the last of a task says so."""
     said = end.outcome.value if end.move is not Move.EXHAUST else f"{end.outcome.value}, and given up"
-    error = (end.error or "").removeprefix(f"{end.outcome.value}: ")
+    error = (end.error or "").removeprefix(f"{end.outcome.value.replace('_', ' ')}: ")
     return f"{said}: {error}" if error else said
 
 

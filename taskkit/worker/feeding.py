@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskkit.model import Claimed
@@ -67,7 +68,7 @@ class Feeder:
         for slot in slots:
             if not slot.usable or slot.alone:
                 continue
-            room += max(self._at_once_more(slot), self._ahead(slot, now))
+            room += min(self._left(slot), max(self._at_once_more(slot), self._ahead(slot, now)))
             if room >= most:
                 return most
         return room
@@ -77,9 +78,14 @@ class Feeder:
         for slot in slots:
             if slot.jobs and slot.mode == "sync":
                 continue
-            if slot.usable and not slot.alone and self._at_once_more(slot) > 0:
+            if slot.usable and not slot.alone and min(self._left(slot), self._at_once_more(slot)) > 0:
                 return True
         return False
+
+    def _left(self, slot: Slot) -> int:
+        """How many more tasks it may be given before it is replaced."""
+        limit = self.settings.max_tasks_per_child
+        return limit - slot.served - len(slot.jobs) if limit else sys.maxsize
 
     def _at_once_more(self, slot: Slot) -> int:
         """How many more it would begin at once."""
@@ -110,7 +116,7 @@ class Feeder:
         alone = next((task for task in tasks if _wants_all(task)), None)
         if alone is not None:
             return self._place_alone(alone, tasks, slots)
-        free = [slot for slot in slots if slot.usable and not slot.alone]
+        free = [slot for slot in slots if slot.usable and not slot.alone and self._left(slot) > 0]
         loads = {slot.number: slot.load(now) for slot in free}
         batches: dict[int, list[ChildJob]] = {}
         left: list[Claimed] = []
@@ -128,8 +134,8 @@ class Feeder:
             job = slot.prepare(task, self._mode(task.task_code), estimate)
             batches.setdefault(slot.number, []).append(job)
             loads[slot.number] += estimate / slot.lanes
-            if task.suspect:
-                slot.alone = True
+            slot.alone = task.suspect
+            if task.suspect or self._left(slot) <= 0:
                 free.remove(slot)
         for slot in slots:
             if slot.number in batches:

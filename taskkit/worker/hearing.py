@@ -65,8 +65,9 @@ class Hearing:
             self.writer.put(ProgressReport(given.task.id, given.task.attempt, frame.fraction, frame.text))
 
     def _done(self, slot: Slot, done: Done) -> None:
-        if done.seq in slot.verdicts:
-            return
+        if done.seq in slot.verdicts and (slot.asked_at is None or done.ended >= slot.asked_at):
+            return  # not of its own: it was ended, and why is known already
+        slot.verdicts.pop(done.seq, None)
         given = slot.settle(done.seq)
         if given is None:
             return

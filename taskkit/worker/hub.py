@@ -64,7 +64,7 @@ class Hub:
     ) -> None:
         self.nursery, self.pool, self.writer, self.settings = nursery, pool, writer, settings
         self.slots: dict[int, Slot] = {}
-        self.handlers = judge.handlers
+        self.judge, self.handlers = judge, judge.handlers
         self.feeder = Feeder(settings, judge.handlers)
         self.ends = Ends(writer, judge, tally)
         self.limits = Limits(self.slots, nursery, pool, settings.kill_grace_s)
@@ -79,7 +79,7 @@ class Hub:
         self._wake_out.setblocking(False)
         self.crew = Crew(self.slots, nursery, pool, settings, self.feeder.at_once, self._watch_child)
         self.workload = Workload(self.slots, pool, self.feeder) if settings.scales else None
-        self._staff: int | None = None
+        self._staff: deque[int] = deque()
         self._abandoned = False
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._on_wake)
         self._watch_nursery()
@@ -102,7 +102,7 @@ class Hub:
 
     def staff(self, wanted: int) -> None:
         """Have so many children from the next turn on; from any thread."""
-        self._staff = wanted
+        self._staff.append(wanted)
         self.wake()
 
     def turn(self, *, feeding: bool) -> None:
@@ -120,9 +120,8 @@ class Hub:
         if now >= self._round_at:
             self._go_round(now)
         if feeding:
-            if self._staff is not None:
-                self.crew.staff(self._staff)
-                self._staff = None
+            while self._staff:
+                self.crew.staff(self._staff.popleft())
             self.crew.give_birth(now)
             self.feed(now)
         if self.workload is not None:
@@ -263,6 +262,7 @@ class Hub:
             log.exception("the application can no longer be loaded; ending this worker")
             os.kill(os.getpid(), signal.SIGTERM)
             return
+        self.judge.learn(self.nursery.hello.handlers)
         self._watch_nursery()
 
     def _end_orphans(self) -> None:

@@ -67,6 +67,7 @@ class Limits:
         if slot.ending:
             return
         slot.ending = True
-        slot.kill_at = monotonic() + grace
+        slot.asked_at = monotonic()
+        slot.kill_at = slot.asked_at + grace
         self.pool.put_first(given.task for given in slot.take_back())
         self.nursery.kill(slot.number, signal.SIGTERM)

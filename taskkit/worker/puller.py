@@ -21,6 +21,8 @@ MISSING_PATIENCE = 5.0
 PULL_SECONDS = 0.5
 RETRY_MISSING = 0.1
 MOST_MISSING = 2000
+PRECISE_S = 1.0
+"""A claim that took longer does not tell at which moment within it the database's clock was read."""
 WIDEST = 200
 """How many messages are pulled at once when what was pulled turned out to be of no task that waits for it."""
 
@@ -41,7 +43,9 @@ class Puller:
         )
         self.call = Call()
         self.claiming: Sequence[Message] = ()
-        self._missing: dict[Message, float] = {}
+        self._missing: dict[Message, tuple[float, str]] = {}
+        """Since when, and from which queue."""
+        self._queue_of: dict[Message, str] = {}
         self._looked, self._widen = 0.0, 1
         self._troubles, self._sql_troubles = Troubles("pulling messages"), Troubles("claiming tasks")
         self._thread = threading.Thread(target=self._run, name="puller", daemon=True)
@@ -81,6 +85,7 @@ class Puller:
         if pulled.dead:
             self._bury(pulled.dead)
         if pulled.messages:
+            self._queue_of = {message: name.queue for name, message in pulled.messages}
             self._claim([message for _, message in pulled.messages])
 
     def _claim(self, messages: Sequence[Message]) -> None:
@@ -99,7 +104,8 @@ class Puller:
         in_vain = not claims.won and len(self._missing) < MOST_MISSING
         self._widen = min(WIDEST, 2 * max(self._widen, len(messages))) if in_vain else 1
         if claims.won:
-            self.tally.anchor(claims.won[0].claimed_at, before)
+            if monotonic() - before < PRECISE_S:
+                self.tally.anchor(claims.won[0].claimed_at, before)
             self.pool.add(claims.won)
         self.tally.dropped += len(claims.duplicates)
         for message in claims.duplicates:
@@ -108,7 +114,7 @@ class Puller:
         for message in claims.held:
             log.info("over a limit: held until it lets the task go", extra={"task_id": message.task_id})
         for message in claims.missing:
-            self._missing.setdefault(message, monotonic())
+            self._missing.setdefault(message, (monotonic(), self._queue_of.get(message, "")))
 
     def _until_answered(self, messages: Sequence[Message]) -> tuple[Claims, float] | None:
         """The answer of SQL and when it was asked for; None when a stop comes first."""
@@ -136,10 +142,12 @@ class Puller:
         waiting = dict(self._missing)
         self._missing.clear()
         self._claim(list(waiting))
-        gone = [m for m in self._missing if now - waiting[m] > MISSING_PATIENCE]
+        gone = [m for m in self._missing if now - waiting[m][0] > MISSING_PATIENCE]
         self._missing = {m: waiting[m] for m in self._missing if m not in gone}
-        reason = f"no task has this id, after {MISSING_PATIENCE:.0f} s of looking"
-        self._bury([DeadMessage(codec.encode(m), reason, m.task_code) for m in gone])
+        reason = (
+            f"no task has this id, or none that can be claimed, after {MISSING_PATIENCE:.0f} s of looking"
+        )
+        self._bury([DeadMessage(codec.encode(m), reason, waiting[m][1]) for m in gone])
 
     def _bury(self, dead: Sequence[DeadMessage]) -> None:
         for one in dead:

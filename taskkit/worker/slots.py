@@ -48,7 +48,7 @@ class Slot:
 
     Of a mode it runs ``at_once`` jobs at a time, in the order in which they were given; the others wait in it.
     ``retiring``: to be replaced once its jobs are done; ``leaving``: to go without another in its place.
-    ``deaf_at`` is when its end of the socket closed, ``cause`` why it is killed if that is no fault of its jobs' time.
+    ``asked_at`` is when it was asked to end, ``deaf_at`` when its end of the socket closed, ``cause`` why it is killed if that is no fault of its jobs' time.
     """
 
     number: int
@@ -72,6 +72,7 @@ class Slot:
     leaving: bool = False
     ending: bool = False
     verdicts: dict[int, ParentVerdict] = field(default_factory=dict)
+    asked_at: float | None = None
     kill_at: float | None = None
     deaf_at: float | None = None
     cause: str | None = None

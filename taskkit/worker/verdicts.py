@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable
 from datetime import datetime
 
 from taskkit.model import Claimed, Finish
-from taskkit.states import DEFAULT_RETRY, Outcome, RetryPolicy, TaskType, Verdict, judge, judge_loss
+from taskkit.states import (
+    DEFAULT_RETRY,
+    Outcome,
+    RetryPolicy,
+    TaskType,
+    Verdict,
+    judge,
+    judge_loss,
+    own_delays,
+)
 from taskkit.worker.frames import HandlerInfo
 
 RETRIED = frozenset({Outcome.FAILED, Outcome.TIMEOUT, Outcome.LOST})
@@ -18,9 +27,16 @@ UNKNOWN = "no handler is registered for the code {code!r} in this worker; deploy
 class Judge:
     """Knows the handlers' retry policies; a task's own ``retry_delays`` come first."""
 
-    def __init__(self, handlers: Mapping[str, HandlerInfo], rng: random.Random | None = None) -> None:
+    def __init__(self, handlers: dict[str, HandlerInfo], rng: random.Random | None = None) -> None:
         self.handlers = handlers
         self._rng = rng or random.Random()
+
+    def learn(self, handlers: Iterable[HandlerInfo]) -> None:
+        """A new nursery has loaded the application as it is now; its code may have been replaced meanwhile."""
+        known = {info.code: info for info in handlers}
+        self.handlers.update(known)
+        for code in self.handlers.keys() - known.keys():
+            del self.handlers[code]
 
     def finish(
         self,
@@ -85,14 +101,8 @@ class Judge:
         """How long this task waits before its retries."""
         info = self.handlers.get(task.task_code)
         jitter = DEFAULT_RETRY.jitter if info is None else info.jitter
-        if task.retry_delays:
-            try:
-                return RetryPolicy(tuple(float(d) for d in task.retry_delays.split(",")), jitter)
-            except ValueError:
-                return DEFAULT_RETRY
-        if info is not None and info.retry_delays:
-            return RetryPolicy(info.retry_delays, jitter)
-        return RetryPolicy(DEFAULT_RETRY.delays, jitter)
+        of_handler = None if info is None else info.retry_delays
+        return RetryPolicy(own_delays(task.retry_delays) or of_handler or DEFAULT_RETRY.delays, jitter)
 
 
 def death(code: int, who: str = "the child process") -> str:

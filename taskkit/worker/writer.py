@@ -47,6 +47,7 @@ class Writer:
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self.call = Call()
         self.unwritten: set[tuple[int, int]] = set()
+        self._refused: set[tuple[int, int]] = set()
         self._troubles, self._next_at = Troubles("writing ends of tasks"), 0.0
         self._enough = threading.Event()
         self._progress = LatestProgress(desk)
@@ -124,7 +125,8 @@ class Writer:
             with self.call("writing progress to SQL"):
                 self._progress.write_last(ends)
             self._finish(ends)
-            self.unwritten.difference_update((end.task.id, end.task.attempt) for end in ends)
+            written = {(end.task.id, end.task.attempt) for end in ends}
+            self.unwritten.difference_update(written - self._refused)
         with self.call("writing progress to SQL"):
             self._progress.write_if_due()
 
@@ -160,7 +162,9 @@ class Writer:
             log.error("this end is written without its words: %s", error, extra=_fields(ends[0]))
             self._finish([_without_words(ends[0], error)], bare=True)
         else:
-            log.error("this end cannot be written: %s", error, extra=_fields(ends[0]))
+            told = "this end cannot be written, and its row stays in status 2: a person must mend it: %s"
+            log.error(told, error, extra=_fields(ends[0]))
+            self._refused.add((ends[0].task.id, ends[0].task.attempt))
 
 
 def _without_words(end: Finish, error: Exception) -> Finish:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from taskkit import Settings
+from taskkit.beats import SchedulerBeat
 from taskkit.center import TaskCenter
 from taskkit.queues import MemoryQueue
 from taskkit.scheduler import process as module
@@ -129,7 +130,7 @@ def test_rule_26_guarantee_4_sched_07_a_clock_that_jumps_fires_nothing_twice_nor
 def test_sched_01_guarantee_4_schedulers_with_skewed_clocks_fire_each_task_and_occurrence_once(
     home: Installation, request: pytest.FixtureRequest
 ) -> None:
-    """By less than what would make them stand aside: one is 1.8 s slow, one 1.8 s fast."""
+    """One is 1.8 s slow, one 1.8 s fast: neither has a better clock beside it, so both go on."""
     home.begin("worker", "--app", APP, "--queue", "echo", "--processes", "1")
     for seconds in (-1.8, 1.8):
         scheduler = Jumping(home, seconds / 3600)
@@ -163,4 +164,18 @@ def test_rule_26_an_answer_that_took_long_says_nothing_about_the_clock(
     ticks = iter([0.0, 3.0, 3.0, 3.1])
     monkeypatch.setattr(module, "monotonic", lambda: next(ticks))
     assert process._measure_clock()[1] is None
-    assert abs(process._measure_clock()[1] or 0) < 60_000
+    offset = process._measure_clock()[1]
+    assert offset is not None
+    assert abs(offset) < 60_000
+
+
+@pytest.mark.parametrize(("scanned", "right"), [(None, False), (60, False), (1, True)])
+def test_rule_26_nobody_stands_aside_for_a_scheduler_that_does_not_scan(
+    center: TaskCenter, scanned: int | None, right: bool
+) -> None:
+    """Its main thread may hang while its heartbeat goes on."""
+    process = SchedulerProcess(Settings(), center, MemoryQueue(), Stop())
+    center.nodes.enter_scheduler("other", "host", 1)
+    at = None if scanned is None else center.now() - timedelta(seconds=scanned)
+    assert center.nodes.beat_scheduler(SchedulerBeat("other", "host", 1, 0, 0, at, 0.0, "2026a"))
+    assert process._another_is_right(1000) is right

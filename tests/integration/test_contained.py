@@ -61,6 +61,35 @@ def test_a_row_that_the_database_refuses_to_move_is_held_and_the_others_go(cente
     center.close()
 
 
+def test_a_retry_that_the_database_refuses_to_move_is_told_once_and_the_others_go(
+    center: TaskCenter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only what waits for its first attempt can be held; this one must not be tried, and found by halving, for ever."""
+    ids = center.intake.insert([NewTask("echo", "{}", "echo") for _ in range(3)])
+    most = 2**63 - 1 if center.database.sqlite else 2**32 - 1
+    with center.database.engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                f"UPDATE task_center SET status = 4, attempt = {most}, plan_next_run_at = created_at "
+                f"WHERE id = {ids[1]}"
+            )
+        )
+        if center.database.sqlite:
+            connection.execute(
+                sa.text(
+                    "CREATE TRIGGER refuse BEFORE UPDATE OF attempt ON task_center "
+                    f"WHEN NEW.id = {ids[1]} BEGIN SELECT RAISE(ABORT, 'out of range'); END"
+                )
+            )
+    dispatcher = dispatch(center)
+    found = {task.id: task.status for task in center.read.tasks(ids)}
+    assert found == {ids[0]: Status.DISPATCHED, ids[1]: Status.FAILED, ids[2]: Status.DISPATCHED}
+    told = [record for record in caplog.records if "nor can it be held" in record.message]
+    assert [getattr(record, "task_id", None) for record in told] == [ids[1]]
+    assert dispatcher.counters.scans == 5
+    center.close()
+
+
 @pytest.mark.parametrize("column", ["plan_next_run_at", "expires_at"])
 def test_a_zero_date_is_refused_where_the_session_would_take_it(mariadb: MariaDB, column: str) -> None:
     with fresh_database(mariadb.url) as url:

@@ -99,7 +99,7 @@ def test_sched_05_an_unwanted_late_run_of_a_daily_task_is_left_to_the_planner(ce
 def test_rule_20_an_occurrence_fires_with_its_first_attempt_and_its_lateness_is_recorded_once(
     center_url: str,
 ) -> None:
-    """planned → fired in the dispatch transaction of the first attempt, whatever follows."""
+    """planned → fired in the dispatch transaction of the first attempt that was not put back, whatever follows."""
     clock = Clock(instant(2026, 6, 1, 12))
     center = on_clock(center_url, clock)
     (task_id,) = center.intake.insert([periodic(clock.at, "0 13 * * *")])
@@ -107,6 +107,10 @@ def test_rule_20_an_occurrence_fires_with_its_first_attempt_and_its_lateness_is_
     clock.at = instant(2026, 6, 1, 13, 0, 2)
     refused = dispatch(center)
     center.dispatch.put_back(refused.won, refused.token)
+    assert occurrences(center, task_id, "fired") == []
+    assert [one.planned_at for one in occurrences(center, task_id, "planned")][:1] == [
+        instant(2026, 6, 1, 13)
+    ]
     clock.move(seconds=10)
     (claimed,) = center.worker_desk("host:1:a").claim(messages(dispatch(center))).won
     assert (claimed.attempt, claimed.occurrence_at) == (2, instant(2026, 6, 1, 13))
@@ -115,8 +119,8 @@ def test_rule_20_an_occurrence_fires_with_its_first_attempt_and_its_lateness_is_
     (again,) = dispatch(center).won
     assert (again.attempt, task(center, task_id).occurrence_at) == (3, instant(2026, 6, 1, 13))
     (fired,) = occurrences(center, task_id, "fired")
-    assert (fired.planned_at, fired.fired_at) == (instant(2026, 6, 1, 13), instant(2026, 6, 1, 13, 0, 2))
-    assert (fired.late_s, fired.attempt) == (pytest.approx(2.0), 1)
+    assert (fired.planned_at, fired.fired_at) == (instant(2026, 6, 1, 13), instant(2026, 6, 1, 13, 0, 12))
+    assert (fired.late_s, fired.attempt) == (pytest.approx(12.0), 2)
     center.close()
 
 

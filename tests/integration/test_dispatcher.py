@@ -17,7 +17,7 @@ from taskkit.scheduler.process import SchedulerProcess
 from taskkit.service import Stop
 from taskkit.settings import Scheduler, Settings
 from taskkit.states import Status
-from tests.centers import Clock, instant, new, on_clock, periodic, succeeded, task
+from tests.centers import Clock, instant, new, occurrences, on_clock, periodic, succeeded, task
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.center_fixtures"]
@@ -135,6 +135,33 @@ def test_rule_02_a_put_back_moves_nothing_that_somebody_else_has_meanwhile(cente
     assert center.dispatch.put_back(first.won, first.token) == 0
     assert second.won[0].attempt == 2
     assert task(center, task_id).status is Status.DISPATCHED
+
+
+@pytest.mark.parametrize(("misfire", "runs"), [("skip", 0), ("once", 1)])
+def test_an_occurrence_whose_push_was_refused_for_hours_is_left_to_its_misfire_policy(
+    center_url: str, misfire: str, runs: int
+) -> None:
+    """It did not fire, so it is planned as before, whatever it had been counted as in between."""
+    clock = Clock(instant(2026, 1, 1, 12))
+    center, queue = on_clock(center_url, clock), Troubled(q=PushRefused("OOM"))
+    (daily,) = center.intake.insert([periodic(clock.at, "0 13 * * *", misfire=misfire)])
+    center.plan.sweep()
+    dispatcher = Dispatcher(center, queue, Scheduler())
+    clock.move(hours=1)
+    for _ in range(3):
+        with pytest.raises(BrokerUnavailable, match="OOM"):
+            dispatcher.scan()
+    assert occurrences(center, daily, "fired") == []
+    queue.troubles.clear()
+    clock.move(hours=6)
+    scan_all(center, queue)
+    center.plan.sweep()
+    scan_all(center, queue)
+    assert run_all(center, queue, ["q"]) == runs
+    assert task(center, daily).occurrence_at == instant(2026, 1, 2, 13)
+    (today,) = [o for o in center.read.occurrences(daily, 10) if o.planned_at == instant(2026, 1, 1, 13)]
+    assert today.state == ("fired" if runs else "skipped")
+    center.close()
 
 
 def order(center: TaskCenter, settings: Scheduler) -> list[str]:

@@ -13,6 +13,7 @@ from taskkit.states import Status
 from tests.centers import (
     Clock,
     dispatch,
+    failed,
     in_status,
     instant,
     messages,
@@ -217,8 +218,8 @@ def test_the_planner_leaves_alone_what_runs_or_waits_for_a_retry(moving: TaskCen
     (cron,) = moving.intake.insert([periodic(NOON)])
     moving.plan.sweep()
     clock.move(minutes=1)
-    refused = dispatch(moving)
-    moving.dispatch.put_back(refused.won, refused.token)
+    desk = moving.worker_desk("host:1:a")
+    assert desk.finish([failed(one) for one in desk.claim(messages(dispatch(moving))).won]) == []
     before = [task(moving, i) for i in [*ids, cron]]
     clock.move(minutes=30)
     moving.plan.sweep()

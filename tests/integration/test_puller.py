@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from taskkit import clock
 from taskkit.center import TaskCenter
-from taskkit.model import ListName, Message
+from taskkit.model import Claims, ListName, Message
 from taskkit.queues import MemoryQueue
 from taskkit.queues.base import Pulled
 from taskkit.service import Stop
+from taskkit.worker import puller
 from taskkit.worker.pool import Pool
 from taskkit.worker.puller import WIDEST, Puller
 from taskkit.worker.tally import Tally
@@ -68,6 +70,26 @@ def test_a_flood_of_stale_messages_is_taken_in_great_gulps_and_the_good_one_behi
     assert [task.id for task in worker.pool.take_all()] == [good]
     assert worker.tally.dropped == 3000
     assert max(worker.queue.asked) == WIDEST
+
+
+def test_a_claim_that_took_long_does_not_put_the_clock_of_runs_into_the_future(
+    center: TaskCenter, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that had died silently costs a minute; the answer is of its end, and was asked for at its begin."""
+    before = worker.tally.instant(0.0)
+    center.intake.insert([new()])
+    worker.queue.push({LIST: messages(dispatch(center))})
+    now, claim = clock.monotonic(), worker.puller.desk.claim
+    seconds = iter([now, now, now])
+
+    def slow(found: Sequence[Message]) -> Claims:
+        monkeypatch.setattr(puller, "monotonic", lambda: now + 60)
+        return claim(found)
+
+    monkeypatch.setattr(puller, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(worker.puller.desk, "claim", slow)
+    worker.turn_until_it_has_one(1)
+    assert worker.tally.instant(0.0) == before
 
 
 def test_messages_that_are_good_are_taken_only_as_there_is_room(center: TaskCenter, worker: Worker) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from taskkit.scheduler.dispatcher import Dispatcher
 from taskkit.scheduler.lost_messages import MessageRecovery
 from taskkit.scheduler.lost_workers import WorkerRecovery
 from taskkit.settings import Scheduler
-from taskkit.states import Move, Outcome, Status
+from taskkit.states import Outcome, Status
 from tests.centers import (
     Clock,
     dispatch,
@@ -130,10 +130,13 @@ def test_rule_16_waiting_is_never_being_lost_however_long(case: Case) -> None:
     ids = case.ids(50)
     case.scan()
     case.pass_by(600)
-    case.queue.pull(["q"], 20, 0)  # taken by a worker that claims them in time
-    assert case.statuses(ids) == [Status.DISPATCHED] * 50
-    assert case.queue.depth([LIST]) == {LIST: 30}
     assert case.messages.rung_again == 0
+    assert case.statuses(ids) == [Status.DISPATCHED] * 50
+    assert case.queue.depth([LIST]) == {LIST: 50}
+    assert len(case.claim("host:1:w", 20)) == 20
+    case.pass_by(600, alive="host:1:w")
+    assert case.messages.rung_again == 0
+    assert sorted(case.statuses(ids)) == [Status.DISPATCHED] * 30 + [Status.RUNNING] * 20
 
 
 def test_rule_16_a_flushed_broker_gets_all_its_messages_back_and_running_tasks_go_on(case: Case) -> None:
@@ -148,7 +151,25 @@ def test_rule_16_a_flushed_broker_gets_all_its_messages_back_and_running_tasks_g
     assert sorted(case.statuses(ids)) == [Status.DISPATCHED] * 20 + [Status.SUCCESS] * 10
 
 
-def test_rule_16_rows_are_read_before_the_list_so_that_what_is_being_claimed_is_not_lost(case: Case) -> None:
+def test_rule_16_in_a_pass_the_rows_are_read_before_their_list(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is dispatched while a pass goes on is then no suspect of it, however long the pass takes."""
+    read: list[str] = []
+
+    def noting(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments: (read.append(name), act(*arguments))[1]
+
+    monkeypatch.setattr(case.center.recovery, "suspects", noting("rows", case.center.recovery.suspects))
+    monkeypatch.setattr(case.queue, "listing", noting("list", case.queue.listing))
+    case.ids()
+    case.scan()
+    case.pass_by(12)
+    assert read[-2:] == ["rows", "list"]
+    assert read.index("rows") < read.index("list")
+
+
+def test_rule_16_what_is_being_claimed_is_not_lost(case: Case) -> None:
     ids = case.ids(3)
     case.scan()
     case.pass_by(12)
@@ -518,13 +539,33 @@ def test_rule_15_recovery_from_workers_needs_no_broker(case: Case) -> None:
     assert case.statuses([claimed.id]) == [Status.PENDING]
 
 
-def test_rule_15_without_the_lease_a_scheduler_does_not_look(case: Case) -> None:
-    (claimed,) = start(case.center, "host:1:nobody")
+def test_rule_15_without_the_lease_a_scheduler_looks_and_takes_nothing(case: Case) -> None:
+    """It has seen what proves a death, and acts upon it as soon as the lease is its own.
+
+    The only worker that lived is waited for twice as long.
+    """
+    case.center.nodes.enter_scheduler("s", "host", 1)
+    case.center.nodes.enter_worker(beat("host:1:dead"))
+    held = [claimed.id for claimed in start(case.center, "host:1:dead")]
     assert case.center.nodes.take_lease("deaths", "another", 60)
+    for _ in range(16):
+        case.clock.move(seconds=2)
+        case.workers.tick()
+    assert case.statuses(held) == [Status.RUNNING]
+    case.center.nodes.drop_lease("deaths", "another")
     case.workers.tick()
-    assert case.statuses([claimed.id]) == [Status.RUNNING]
+    assert case.statuses(held) == [Status.PENDING]
+
+
+def test_rule_15_without_the_lease_a_scheduler_rings_for_nobody(case: Case) -> None:
+    ids = case.ids()
+    case.scan()
+    case.queue.pull(["q"], 1, 0)
     assert case.center.nodes.take_lease("recovery", "another", 60)
-    case.messages.tick()
+    for _ in range(25):
+        case.clock.move(seconds=2)
+        case.messages.tick()
+    assert (case.statuses(ids), case.messages.rung_again) == ([Status.DISPATCHED], 0)
 
 
 def test_rule_18_a_task_far_past_its_limit_raises_an_alarm_once(
@@ -565,13 +606,6 @@ def test_rule_16_rule_17_a_loss_whose_commit_got_no_reply_is_recorded_once_and_t
         assert {task(center, one).status for one in running + waiting} == {Status.PENDING}
         assert [run.outcome for run in center.read.runs(running + waiting)] == [Outcome.LOST] * 5
         center.close()
-
-
-def test_a_move_that_recovery_makes_stands_in_the_table_of_moves() -> None:
-    from taskkit.states import MOVES
-
-    assert MOVES[Move.LOSE] == (frozenset({Status.RUNNING}), Status.PENDING)
-    assert MOVES[Move.RING_AGAIN] == (frozenset({Status.DISPATCHED}), Status.PENDING)
 
 
 def test_dispatch_takes_what_recovery_made_due(center: TaskCenter) -> None:

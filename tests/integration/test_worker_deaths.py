@@ -61,6 +61,38 @@ def test_a_killed_nursery_is_replaced_and_the_worker_goes_on(
     assert worker.nursery != nursery
 
 
+TURNING = """
+from taskkit import Taskkit
+kit = Taskkit()
+
+@kit.task("turning", max_retry=0)
+{handler} turning() -> str:
+    return "{word}"
+"""
+
+
+def test_a_new_nursery_runs_the_code_that_it_has_loaded(server_stack: Stack) -> None:
+    """A deployment in place: a handler that became async meanwhile runs as one, and one that is gone is told."""
+    home = server_stack.home
+    module = home.folder / "turning.py"
+    module.write_text(TURNING.format(handler="def", word="plain"))
+    arguments = ("--app", "turning:kit", "--queue", "turning", "--processes", "1")
+    worker = home.begin("worker", *arguments).ready()
+    first, nursery = home.enqueue("turning"), worker.nursery
+    assert home.wait(first).result == '"plain"'
+    module.write_text(TURNING.format(handler="async def", word="async"))
+    os.kill(nursery, signal.SIGKILL)
+    wait_until(lambda: worker.nursery not in {None, nursery} and worker.children())
+    assert home.wait(home.enqueue("turning")).result == '"async"'
+    nursery = worker.nursery
+    module.write_text(TURNING.format(handler="def", word="other").replace('"turning"', '"another"'))
+    os.kill(nursery, signal.SIGKILL)
+    gone = home.wait(home.enqueue("turning", max_retry=0))
+    assert gone.status is Status.GIVEN_UP
+    assert "no handler" in (gone.last_result or "")
+    assert worker.stop() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_killed_child_fails_exactly_its_own_task(
     server_stack: Stack, worker: Process, notes: Path, number: signal.Signals

@@ -66,7 +66,7 @@ def connections(pid: int, port: int) -> int:
     return 0
 
 
-def test_a_worker_with_four_children_has_three_connections_to_each_server(fragile: Fragile) -> None:
+def test_a_worker_with_four_children_has_three_connections_to_sql_and_two_to_redis(fragile: Fragile) -> None:
     """And its children none; also while everything is used at once."""
     home, worker = fragile.home, fragile.worker
     database, broker = fragile.database.port, fragile.broker.port
@@ -79,12 +79,12 @@ def test_a_worker_with_four_children_has_three_connections_to_each_server(fragil
 
     wait_until(done, 60)
     assert max(sql for sql, _ in seen) <= 3, seen
-    assert max(queue for _, queue in seen) <= 3, seen
+    assert max(queue for _, queue in seen) <= 2, seen
     assert connections(worker.pid, database) >= 1
     for process in worker.family():
         assert (connections(process.pid, database), connections(process.pid, broker)) == (0, 0)
-    assert connections(fragile.scheduler.pid, broker) <= 3
-    assert connections(fragile.scheduler.pid, database) <= 5
+    assert 1 <= connections(fragile.scheduler.pid, broker) <= 2
+    assert 1 <= connections(fragile.scheduler.pid, database) <= 4
 
 
 def kill_connections(fragile: Fragile) -> None:

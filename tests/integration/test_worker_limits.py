@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -163,8 +164,9 @@ def test_children_are_replaced_after_so_many_tasks(server_stack: Stack, single: 
     home = server_stack.home
     ids = home.enqueue_many("whoami", [{}] * 35, queue="single")
     tasks = home.wait_all(ids)
-    pids = list(dict.fromkeys(home.kit.result(task_id) for task_id in ids))
-    assert len(pids) >= 2
+    served = Counter(home.kit.result(task_id) for task_id in ids)
+    pids = list(served)
+    assert max(served.values()) <= 10, served
     assert {task.attempt for task in tasks} == {1}, "nothing ran twice"
     wait_until(lambda: not any(alive(pid) for pid in pids[:-1]))
 

@@ -99,6 +99,23 @@ def one(parents: list[Parent]) -> Parent:
     return parents[-1]
 
 
+@pytest.mark.parametrize("code", ["noop", "fetch", "wait"])
+def test_a_child_is_never_given_more_tasks_than_it_may_serve(parents: list[Parent], code: str) -> None:
+    """Some leak with each task, and want a new process for every one."""
+    parents.append(Parent(2, threads=4, max_tasks_per_child=3))
+    (parent,) = parents
+    parent.knows(code, 0.0001)
+    left = parent.place(*parent.tasks(code, 10))
+    assert [len(slot.jobs) for slot in parent.slots] == [3, 3]
+    assert (len(left), parent.room(), parent.feeder.one_starves(parent.slots)) == (4, 0, False)
+    for slot in parent.slots:
+        for seq in list(slot.jobs):
+            slot.settle(seq)
+        slot.served = 2
+    assert parent.room() == 2
+    assert len(parent.place(*left)) == 2
+
+
 def test_of_an_unknown_kind_each_child_gets_one(two: Parent) -> None:
     assert two.room() == 2
     left = two.place(*two.tasks("new", 5))

@@ -246,7 +246,7 @@ def test_a_module_says_what_it_is_for_and_stays_small(path: Path) -> None:
     ("module", "heavy"),
     [
         ("taskkit", "sqlalchemy alembic pymysql redis croniter httpx click rich"),
-        ("taskkit.worker", "sqlalchemy redis pandas numpy matplotlib starlette flask django"),
+        ("taskkit.worker.perform", "sqlalchemy alembic pymysql redis croniter httpx rich"),
         ("taskkit.worker.child", "sqlalchemy alembic pymysql redis croniter httpx rich"),
         ("taskkit.worker.nursery", "sqlalchemy alembic pymysql redis croniter httpx rich"),
         ("taskkit.worker.process", "alembic croniter httpx pandas numpy matplotlib starlette flask django"),

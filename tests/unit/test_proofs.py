@@ -57,6 +57,21 @@ def test_rule_17_two_looks_are_not_enough_however_far_apart() -> None:
     assert watch.look(5, {"w": 7, "x": 3, "y": 3}) == DeadWorkers(["w"])
 
 
+def test_rule_17_what_follows_from_a_look_is_no_gap_before_the_next_one() -> None:
+    """Taking the tasks of one dead worker may last seconds, and must not hide the death of another."""
+    watch = Watch(15)
+    for at in range(0, 28, 7):
+        assert watch.look(at, {"w": 7, "x": at, "y": at}) == DeadWorkers(["w"] if at >= 15 else [])
+        watch.beats.ended(at + 3)
+
+
+def test_rule_17_an_observer_that_hung_in_between_has_seen_nothing() -> None:
+    watch = Watch(15)
+    for at in range(0, 56, 8):
+        assert watch.look(at, {"w": 7, "x": at, "y": at}) == DeadWorkers()
+        watch.beats.ended(at + 6)
+
+
 def test_rule_17_after_a_gap_between_looks_everything_begins_anew() -> None:
     watch = Watch(15)
     still = {"w": 7, "x": 7}

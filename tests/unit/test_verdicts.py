@@ -71,7 +71,8 @@ def retries(
         ("plain", {"max_retry": 5}, [5, 30, 120, 120, 120]),
         ("quick", {}, [0.5, 2, 2]),
         ("quick", {"retry_delays": "7,8"}, [7, 8, 8]),
-        ("quick", {"retry_delays": "by hand, wrong"}, [5, 30, 120]),
+        ("quick", {"retry_delays": "by hand, wrong"}, [0.5, 2, 2]),
+        ("plain", {"retry_delays": "by hand, wrong"}, [5, 30, 120]),
         ("unheard of", {}, [5, 30, 120]),
     ],
 )

@@ -164,7 +164,9 @@ def test_an_end_that_cannot_be_written_at_all_is_left_to_recovery(
     desk.poison = Always()
     write(writer, end(1))
     assert desk.taken == []
-    assert "this end cannot be written: whatever" in caplog.text
+    assert "this end cannot be written, and its row stays in status 2" in caplog.text
+    assert "whatever" in caplog.text
+    assert writer.unwritten == {(1, 1)}, "this worker has it still: it must not hand it back and run it again"
 
 
 def test_a_handlers_enqueue_is_always_answered(writer: Writer, desk: Desk) -> None:

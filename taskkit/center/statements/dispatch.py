@@ -75,7 +75,15 @@ SELECT id, task_code, attempt, queue, priority, dispatched_at, list_name FROM ta
 WHERE id IN :ids AND status = :status AND token = :token ORDER BY id {for_update}
 """
 
+# Occurrences that were fired by the very dispatch which is to be undone.
+FIRED_BY = """
+SELECT id, attempt, occurrence_at FROM task_center {force_primary}
+WHERE id IN :ids AND status IN :statuses AND token = :token AND occurrence_attempt = attempt ORDER BY id {for_update}
+"""
+
 PUT_BACK = """
-UPDATE task_center {force_primary} SET status = :to, token = NULL, updated_at = {now}
+UPDATE task_center {force_primary} SET
+  status = :to, token = NULL, updated_at = {now},
+  occurrence_attempt = CASE WHEN occurrence_attempt = attempt THEN NULL ELSE occurrence_attempt END
 WHERE id IN :ids AND status IN :statuses AND token = :token
 """

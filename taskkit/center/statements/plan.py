@@ -132,6 +132,11 @@ ON CONFLICT (task_id, planned_at) DO UPDATE SET state = 'fired', fired_at = excl
   late_s = excluded.late_s, attempt = excluded.attempt, reason = NULL
 """
 
+UNFIRE = """
+UPDATE task_occurrence SET state = 'planned', fired_at = NULL, late_s = NULL, attempt = NULL
+WHERE task_id = :task_id AND planned_at = :planned_at AND state = 'fired' AND attempt = :attempt
+"""
+
 PLAN_AHEAD = """
 {insert_ignore} INTO task_occurrence (task_id, planned_at) VALUES (:task_id, :planned_at)
 """

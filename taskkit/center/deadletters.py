@@ -82,7 +82,10 @@ class DeadLetterDesk:
         """One group for each fingerprint, from rows that tell code and queue apart."""
         known: dict[str | None, DeadGroup] = {}
         for row in rows:
-            first, last = self._instant(row.first_at), self._instant(row.last_at)
+            first, last = (
+                self.database.dialect.moment(row.first_at),
+                self.database.dialect.moment(row.last_at),
+            )
             one = DeadGroup(
                 row.fingerprint, row.n, (row.task_code,), (row.queue,), first, last, row.sample_id
             )
@@ -114,11 +117,6 @@ class DeadLetterDesk:
     def _rows(self, template: str, filters: str, **parameters: Any) -> Sequence[Row[Any]]:
         text = self.database.text(template.replace("{filters}", filters))
         return self.database.read(lambda c: c.execute(text, parameters).all())
-
-    def _instant(self, value: object) -> datetime:
-        read = self.database.dialect.instant(value)
-        assert read is not None  # noqa: S101 - the columns are NOT NULL
-        return read
 
 
 def _told(error: str, traceback: str | None) -> str:

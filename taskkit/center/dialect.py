@@ -70,6 +70,13 @@ class Dialect:
         read = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
         return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
 
+    @classmethod
+    def moment(cls, value: object) -> datetime:
+        """The same of a column that is never NULL, or of the clock."""
+        found = cls.instant(value)
+        assert found is not None  # noqa: S101 - the callers chose such a column
+        return found
+
     def insert_instant(self, value: datetime | None) -> object:
         """An instant for the expression ``instant_around``, right under any session time zone of the caller's."""
         return self.bind(value)

@@ -124,7 +124,7 @@ class DispatchDesk:
         parameters = {"queue": queue, "priority": priority}
         row = self.database.read(lambda c: run(c, self.database, sql.WAITS, parameters).one())
         waits = bool(row.pending or row.failed or row.bound)
-        return Waiting(waits, self._instant(row.now), row.shards or 1, row.lists or 1)
+        return Waiting(waits, self.database.dialect.moment(row.now), row.shards or 1, row.lists or 1)
 
     def claim(self, ids: Sequence[int]) -> Batch:
         """Move those of ``ids`` that are still due to status 1 under a fresh token, and record what fired.
@@ -268,14 +268,9 @@ class DispatchDesk:
         return [self._won(row) for row in rows]
 
     def _won(self, row: Row[Any]) -> Won:
-        at, otherwise = self._instant(row.dispatched_at), ListName(row.queue, row.priority)
+        at, otherwise = self.database.dialect.moment(row.dispatched_at), ListName(row.queue, row.priority)
         shard = read_list(row.list_name, otherwise).shard
         return Won(row.id, row.task_code, row.attempt, row.queue, row.priority, at, shard)
-
-    def _instant(self, value: object) -> datetime:
-        read = self.database.dialect.instant(value)
-        assert read is not None  # noqa: S101 - the callers looked
-        return read
 
 
 def _unadopted(row: Due) -> bool:

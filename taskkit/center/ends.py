@@ -142,25 +142,19 @@ def _delay(database: Database, end: Finish, row: Held | Row[Any]) -> float | Non
     """Seconds of back-off: a handler may ask for any number, and the instant must be one the database can hold."""
     if end.delay is None:
         return None
-    room = (database.dialect.last - _clock(database, row)).total_seconds()
+    room = (database.dialect.last - database.dialect.moment(row.now)).total_seconds()
     return min(end.delay, room) if end.delay >= 0 else 0.0
 
 
 def _next_up(database: Database, end: Finish, row: Held | Row[Any], default_zone: str) -> NextUp | None:
     """The next occurrence; None leaves the row unplanned, and the planner says what is wrong with its schedule."""
-    now, at = _clock(database, row), database.dialect.instant(row.occurrence_at)
+    now, at = database.dialect.moment(row.now), database.dialect.instant(row.occurrence_at)
     try:
         schedule = schedule_of(row.cron_expr or "", row.timezone, row.dst_gap, row.dst_overlap, default_zone)
         up = after_run(schedule, row.misfire, at, end.task.dispatched_at, now)
         return within(up, database.dialect.last)
     except CronError:
         return None
-
-
-def _clock(database: Database, row: Held | Row[Any]) -> datetime:
-    now = database.dialect.instant(row.now)
-    assert now is not None  # noqa: S101 - selected as the clock
-    return now
 
 
 def _occurrence_ended(database: Database, end: Finish, row: Held | Row[Any]) -> dict[str, Any] | None:

@@ -142,9 +142,7 @@ class PeopleDesk:
         if row.task_type != TaskType.PERIODIC:
             return {"plan": None, "next_fire_at": None}
         schedule = schedule_of(row.cron_expr, row.timezone, row.dst_gap, row.dst_overlap, self.default_zone)
-        now = self.database.dialect.instant(row.now)
-        assert now is not None  # noqa: S101 - selected as the clock
-        up = within(first(schedule, now), self.database.dialect.last)
+        up = within(first(schedule, self.database.dialect.moment(row.now)), self.database.dialect.last)
         bind = self.database.dialect.bind
         return {"plan": bind(up.occurrence_at), "next_fire_at": bind(up.next_fire_at)}
 

@@ -126,7 +126,7 @@ class PlanDesk:
         if row.cron_expr is not None:
             return self._adopted_periodic(row, values)
         planned = self.database.dialect.instant(row.plan_next_run_at)
-        created = self._instant(row.created_at)
+        created = self.database.dialect.moment(row.created_at)
         if planned is not None and planned > created and row.task_type == TaskType.ONE_OFF:
             values["task_type"] = int(TaskType.TIMED)
         if planned is None and row.delay > (self.database.dialect.last - created).total_seconds():
@@ -138,7 +138,7 @@ class PlanDesk:
         bind = self.database.dialect.bind
         zone = row.timezone or self.rules.default_zone
         schedule = schedule_of(row.cron_expr, zone, row.dst_gap, row.dst_overlap, zone)
-        up = within(first(schedule, self._instant(row.now)), self.database.dialect.last)
+        up = within(first(schedule, self.database.dialect.moment(row.now)), self.database.dialect.last)
         return values | {
             "task_type": int(TaskType.PERIODIC),
             "timezone": zone,
@@ -164,7 +164,7 @@ class PlanDesk:
                 self.set_aside(row.id, str(error))
 
     def _keep(self, row: Row[Any], schedule: Schedule) -> None:
-        now, mark = self._instant(row.now), digest(schedule, row.misfire)
+        now, mark = self.database.dialect.moment(row.now), digest(schedule, row.misfire)
         edited = row.digest is not None and row.digest != mark
         up = self._next_up(row, schedule, now, edited)
         up = up and within(up, self.database.dialect.last)
@@ -217,7 +217,7 @@ class PlanDesk:
     def _move(self, connection: Connection, row: Row[Any], up: NextUp) -> bool:
         """Compare-and-set; a late task keeps its place in the line, one that waits for the future does not."""
         bind, dialect = self.database.dialect.bind, self.database.dialect
-        now, plan = self._instant(row.now), dialect.instant(row.plan_next_run_at)
+        now, plan = self.database.dialect.moment(row.now), dialect.instant(row.plan_next_run_at)
         place = (
             plan
             if plan is not None and up.occurrence_at <= now and plan < up.occurrence_at
@@ -261,7 +261,7 @@ class PlanDesk:
             self._settle_one(row)
 
     def _settle_one(self, row: Row[Any]) -> None:
-        planned = self._instant(row.planned_at)
+        planned = self.database.dialect.moment(row.planned_at)
         at = self.database.dialect.instant(row.occurrence_at)
         if row.status is None or row.status == Status.CANCELLED:
             state, reason = OccurrenceState.SKIPPED, "the task is gone" if row.status is None else "cancelled"
@@ -278,8 +278,3 @@ class PlanDesk:
         if rows:
             parameters = {"ids": [row.task_id for row in rows]}
             self.database.write(lambda c: c.execute(self.database.text(sql.FORGET_ORPHANS), parameters))
-
-    def _instant(self, value: object) -> datetime:
-        read = self.database.dialect.instant(value)
-        assert read is not None  # noqa: S101 - these columns are never NULL
-        return read

@@ -173,7 +173,7 @@ class RecoveryDesk:
         }
         connection.execute(self.database.text(sql.RING_AGAIN), parameters)
         lost = [_message_gone(claimed(self.database.dialect, row), lists[row.id].list_name) for row in rows]
-        write_run_rows(connection, self.database, lost, None, self._now(rows[0]))
+        write_run_rows(connection, self.database, lost, None, self.database.dialect.moment(rows[0].now))
         return lost
 
     def _lose(
@@ -190,7 +190,9 @@ class RecoveryDesk:
         if ends:
             held = {(row.id, row.attempt): row for row in rows}
             write_endings(connection, self.database, endings(self.database, ends, held, self.default_zone))
-            write_run_rows(connection, self.database, ends, worker_id, self._now(rows[0]))
+            write_run_rows(
+                connection, self.database, ends, worker_id, self.database.dialect.moment(rows[0].now)
+            )
         return ends
 
     def _twice(self, ids: Sequence[int], work: Callable[[Connection], list[Finish]]) -> list[Finish]:
@@ -206,11 +208,6 @@ class RecoveryDesk:
 
     def _rows(self, template: str, parameters: dict[str, Any]) -> Sequence[Row[Any]]:
         return self.database.read(lambda c: c.execute(self.database.text(template), parameters).all())
-
-    def _now(self, row: Row[Any]) -> datetime:
-        now = self.database.dialect.instant(row.now)
-        assert now is not None  # noqa: S101 - selected as the clock
-        return now
 
 
 def _said(end: Finish, row: Row[Any]) -> Finish:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -216,14 +215,9 @@ class WorkDesk:
         ]
         if refused:
             superseded = [replace(end, outcome=Outcome.SUPERSEDED) for end in refused]
-            now = self._instant(connection.execute(self.database.text(sql.CLOCK)).scalar_one())
+            now = self.database.dialect.moment(connection.execute(self.database.text(sql.CLOCK)).scalar_one())
             write_run_rows(connection, self.database, superseded, self.worker_id, now)
         return refused
-
-    def _instant(self, value: object) -> datetime:
-        read = self.database.dialect.instant(value)
-        assert read is not None  # noqa: S101 - a clock always answers
-        return read
 
 
 def _speaks_of(message: Message, row: Row[Any]) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import ClassVar
 
 from taskkit.clock import EPOCH, LAST_INSTANT, utc_now
@@ -49,10 +50,12 @@ class Dialect:
     words: ClassVar[dict[str, str]] = {}
     macros: ClassVar[dict[str, str]] = {}
 
-    def render(self, template: str) -> str:
+    @classmethod
+    @lru_cache(maxsize=2048)
+    def render(cls, template: str) -> str:
         """Fill in the words and the macros: ``{after(seconds)}``, ``{age(instant)}``, ``{list_name(shards)}`` and so on."""
-        text = MACRO.sub(lambda m: self.macros[m[1]].replace("?", m[2]), template)
-        for word, meaning in self.words.items():
+        text = MACRO.sub(lambda m: cls.macros[m[1]].replace("?", m[2]), template)
+        for word, meaning in cls.words.items():
             text = text.replace("{" + word + "}", meaning)
         return text
 

@@ -7,7 +7,7 @@ driver. SQLite's driver is written in C: there rows come and go as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from types import NoneType, UnionType
@@ -69,8 +69,7 @@ def write_rows(
     if database.sqlite:
         return write_marked(connection, database.dialect, each, rows)
     literals = _Literals(connection.connection.driver_connection.escape)  # type: ignore[union-attr]
-    text = database.dialect.render(each.head) + each.body([literals[value] for value in row] for row in rows)
-    text += database.dialect.render(each.tail)
+    text = _whole(database.dialect, each, ([literals[value] for value in row] for row in rows))
     return connection.exec_driver_sql(text, execution_options=WITHOUT_PARAMETERS)
 
 
@@ -78,8 +77,12 @@ def write_marked(
     connection: Connection, dialect: Dialect, each: Each, rows: Sequence[Sequence[object]]
 ) -> CursorResult[Any]:
     """The same with a mark for each value, through whatever driver."""
-    text = dialect.render(each.text((dialect.mark,) * len(rows[0]) for _ in rows))
+    text = _whole(dialect, each, ((dialect.mark,) * len(rows[0]) for _ in rows))
     return connection.exec_driver_sql(text, tuple(value for row in rows for value in row))
+
+
+def _whole(dialect: Dialect, each: Each, rows: Iterable[Sequence[str]]) -> str:
+    return dialect.render(each.head) + each.body(rows) + dialect.render(each.tail)
 
 
 class _Literals(dict[object, str]):

@@ -142,6 +142,7 @@ def test_rule_05_windows_hold_for_all_shards_of_a_list_and_of_a_queue_together(
         case.dispatcher.scan()
     assert sum(case.depths()) == 40
     case.center.intake.insert([new(priority=9) for _ in range(100)])
+    case.dispatcher.look_anew()  # as a producer's ring has it
     for _ in range(3):
         case.dispatcher.scan()
     total = sum(case.queue.depth(case.all_lists()).values())

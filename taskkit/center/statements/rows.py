@@ -34,10 +34,6 @@ class Each:
         pairs = zip(row, self.around, strict=True)
         return [v if around is None or v == "NULL" else around.replace("?", v) for v, around in pairs]
 
-    def text(self, rows: Iterable[Sequence[str]]) -> str:
-        """The whole statement."""
-        return self.head + self.body(rows) + self.tail
-
 
 def update_each(
     mysql: bool, columns: Sequence[str], sets: Iterable[tuple[str, str]], guard: str = ""

@@ -200,7 +200,7 @@ class CheckDesk:
         return int(self._ask(sql.DEAD, code=code)[0]["tasks"])
 
     def not_fired(self, since: datetime, until: datetime) -> list[NotFired]:
-        """Planned times between these instants that did not fire, by code and reason."""
+        """Planned times between these instants that did not fire, and older ones nobody decided on, by code and reason."""
         rows = self._window(sql.NOT_FIRED, since, until)
         return [
             NotFired(**(row | {"held": bool(row["held"]), "occurrences": int(row["occurrences"])}))

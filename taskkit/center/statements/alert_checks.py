@@ -69,12 +69,12 @@ GROUP BY 1, 2, 3 ORDER BY tasks DESC, 1, 2, 3 LIMIT 500
 
 DEAD = "SELECT COUNT(*) AS tasks FROM task_center WHERE status = 5 AND task_code = :code"
 
-# Of a task that was cancelled nobody expects a run any more.
+# Of a task that was cancelled nobody expects a run any more. What is still planned has not fired, however long ago it was.
 NOT_FIRED = """
 SELECT c.task_code, o.state, COALESCE(o.reason, '') AS reason, CASE WHEN c.status = 7 THEN 1 ELSE 0 END AS held,
   COUNT(*) AS occurrences, MIN(o.planned_at) AS first_at, MIN(o.task_id) AS sample_id
 FROM task_occurrence o {force_state} {then_join} task_center c {force_primary} ON c.id = o.task_id
-WHERE o.state IN ('planned', 'skipped', 'missed') AND o.planned_at >= :since AND o.planned_at <= :until
-  AND c.status <> 6
+WHERE c.status <> 6 AND ((o.state = 'planned' AND o.planned_at <= :until)
+  OR (o.state IN ('skipped', 'missed') AND o.planned_at >= :since AND o.planned_at <= :until))
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4 LIMIT 5000
 """

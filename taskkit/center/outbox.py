@@ -159,13 +159,13 @@ class OutboxDesk:
         self.database.write(lambda c: self._run(c, sql.CALL_END, values).rowcount)
 
     def sent(self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
-        """It arrived, with so many calls; what was kept for more is free again."""
+        """It arrived, with so many calls; what was kept for more is free again, and so is a robot whose pause is over."""
 
         def work(connection: Connection) -> None:
             self._release(connection, taken)
             values = {"robot": robot.robot, "calls": made, "month": month[:MONTH_LETTERS]}
             self._run(connection, sql.ROBOT_COUNT, values)
-            self._run(connection, sql.ROBOT_FREE, {"robot": robot.robot})
+            self._run(connection, sql.ROBOT_WORKS, {"robot": robot.robot})
             values = {"id": taken.id, "code": code[:64], "reply": reply[:190]}
             self._run(connection, sql.SENT, values)
 

@@ -102,10 +102,11 @@ class MemoryOutbox:
         """Nothing is kept of it."""
 
     def sent(self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
-        """It arrived."""
+        """It arrived; a pause that is over is forgotten, one that began with its mention or file lasts."""
         with self._lock:
             self._kept.pop(taken.id, None)
-            self._paused.pop(robot.robot, None)
+            if self._paused.get(robot.robot, (0.0, "", False))[0] <= self.clock():
+                self._paused.pop(robot.robot, None)
             for _ in range(made):
                 self._calls.setdefault(robot.robot, deque()).append(self.clock())
 

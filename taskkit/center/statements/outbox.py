@@ -67,6 +67,11 @@ UPDATE task_robot SET paused_until = {after(:pause_s)}, reason = :reason, miscon
 ROBOT_FREE = (
     "UPDATE task_robot SET paused_until = NULL, reason = NULL, misconfigured = 0 WHERE robot = :robot"
 )
+# A message that arrived says that an old pause is over, and nothing of one that began meanwhile, with its mention or file.
+ROBOT_WORKS = """
+UPDATE task_robot SET paused_until = NULL, reason = NULL, misconfigured = 0
+WHERE robot = :robot AND (paused_until IS NULL OR paused_until <= {now})
+"""
 ROBOT_COUNT = """
 UPDATE task_robot SET month_calls = CASE WHEN month = :month THEN month_calls ELSE 0 END + :calls, month = :month WHERE robot = :robot
 """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskkit.alerts import Event, Said
-from taskkit.receivers import Form, Receiver, Verdict
+from taskkit.receivers import Form, Receiver, Verdict, next_form
 from taskkit.receivers.feishu import signature
 from tests.notices import T0, item, notice, payloads, receiver, saying, sent
 from tests.robots import Trouble, dingtalk_robot, feishu_robot, ids_of, webhook, wecom_robot
@@ -200,6 +200,36 @@ def test_a_mail_server_that_hangs_or_drips_does_not_hold_us(trouble: Any) -> Non
     with SmtpServer() as server:
         one = mailer(server)
     assert sent(one, notice(item()))[0].code == "refused"
+
+
+@pytest.mark.parametrize("trouble", [{"refusals": {"QUIT": "421 busy"}}, {"hang": "QUIT"}])
+def test_a_mail_that_was_accepted_has_arrived_whatever_comes_of_the_good_bye(trouble: Any) -> None:
+    with SmtpServer(**trouble) as server:
+        [reply] = sent(mailer(server), notice(item()))
+        assert (reply.verdict, reply.code) == (Verdict.SENT, "250")
+        assert len(server.mails) == 1
+
+
+@pytest.mark.parametrize("trouble", [{"most": 100_000}, {"hang": "DATA"}])
+def test_a_notebook_that_is_too_large_for_a_server_is_left_out(trouble: Any, tmp_path: Path) -> None:
+    page = tmp_path / "backlog.html"
+    page.write_bytes(b"x" * 200_000)
+    with SmtpServer(**trouble) as server:
+        one = mailer(server)
+        told = notice(item(event=Event.EVIDENCE, link="", file=str(page)))
+        [call] = payloads(one, told)
+        reply = one.send(call, uuid=told.uuid, now=T0)
+        assert reply.verdict is Verdict.SHRINK
+        form = next_form(Form(), reply.verdict, len(call.body))
+        assert form is not None
+        server.hang = ""
+        [shorter] = payloads(one, told, form)
+        assert one.send(shorter, uuid=told.uuid, now=T0).verdict is Verdict.SENT
+        [mail] = server.mails
+    assert list(mail.message.iter_attachments()) == []
+    body = mail.message.get_body()
+    assert body is not None
+    assert "backlog.html" in body.get_content(), "it says where the notebook lies"
 
 
 def test_a_mail_server_without_tls_gets_no_password() -> None:

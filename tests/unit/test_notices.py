@@ -703,3 +703,51 @@ def test_a_clock_that_was_set_back_leaves_no_budget_used_up(center: TaskCenter, 
     post(center, 99)
     run(clock, courier, 5)
     assert len(robot.calls) == before + 1
+
+
+def over(center: TaskCenter, number: int) -> int:
+    """The id of an alert that has ended."""
+    alert = replace(alert_of("critical"), object=f"q{number}", state=AlertState.RESOLVED, resolved_at=START)
+    return center.alerts.record([AlertChange(None, alert)])[0]
+
+
+def test_a_notebook_that_does_not_arrive_holds_up_no_end_and_does_not_come_after_it(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    number = over(center, 1)
+    robot.answers = [SENT]
+    post(center, number)
+    run(clock, courier, 2)
+    post(center, number, Event.EVIDENCE)
+    post(center, number, Event.RESOLVED)
+    run(clock, courier, 100)
+    assert told_in_order(robot) == [[(number, "firing")], [(number, "resolved")]]
+    assert [row["state"] for row in center.alerts.told(number)] == ["sent", "dropped", "sent"]
+    assert center.outbox.depth() == {}
+
+
+def test_a_notebook_that_is_tried_again_later_lets_the_end_go_first(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    robot.answers = [SENT, *[Reply(Verdict.RETRY, "timeout")] * 3]
+    post(center, 1)
+    post(center, 1, Event.EVIDENCE)
+    run(clock, courier, 12)
+    post(center, 1, Event.RESOLVED)
+    robot.answers = []
+    run(clock, courier, 2)
+    assert told_in_order(robot) == [[(1, "firing")], [(1, "resolved")]]
+
+
+def test_a_digest_leaves_out_the_notebook_of_what_is_over(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    number = over(center, 1)
+    center.outbox.pause(courier.robot, 65, "45009")
+    post(center, 77)
+    post(center, number, Event.EVIDENCE)
+    run(clock, courier, 120)
+    assert told_in_order(robot) == [[(77, "firing")]]
+    assert center.outbox.depth() == {}

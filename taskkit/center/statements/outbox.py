@@ -34,6 +34,9 @@ SELECT MIN({age(sent_at)}) AS age_s FROM task_notice WHERE receiver = :receiver 
 NOTICE_BODY = "UPDATE task_notice SET body = :body, severity = :severity WHERE id = :id"
 NOTICE_DROP = "UPDATE task_notice SET state = :state, merged_into = :into WHERE id = :id"
 
+# Of these alerts those that are over.
+OVER = "SELECT id FROM task_alert WHERE id IN :ids AND state = 'resolved'"
+
 WAITING = """
 SELECT id, uuid, receiver, severity, body, attempts, due_at, CASE WHEN due_at <= {now} THEN 1 ELSE 0 END AS due
 FROM task_notice

@@ -16,6 +16,7 @@ from msgspec.structs import replace as changed
 
 from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Notice, Posting, Said
 from taskkit.center import TaskCenter
+from taskkit.errors import StoreError
 from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
 from taskkit.receivers.mentions import Mentions
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Options, Reply, Verdict
@@ -751,3 +752,26 @@ def test_a_digest_leaves_out_the_notebook_of_what_is_over(center: TaskCenter, cl
     run(clock, courier, 120)
     assert told_in_order(robot) == [[(77, "firing")]]
     assert center.outbox.depth() == {}
+
+
+@pytest.mark.parametrize("step", ["robots", "post_notice", "known", "post"])
+def test_what_is_refused_for_good_waits_until_another_has_it(
+    center: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    robot, other = Robot(clock), Robot(clock, "second", fallback=True)
+    robot.answers = [Reply(Verdict.BROKEN, "44004", "content is empty")] * 2
+    trouble = Troubleshooter(center.outbox, [robot, other], clock=clock)
+    both = couriers(center.outbox, [robot, other], "me", clock=clock, trouble=trouble)
+    post(center, 1)
+
+    def fails(*_: object, **__: object) -> Any:
+        raise StoreError("SQL is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(center.outbox, step, fails)
+        run(clock, both, 2)
+    assert other.told == Counter()
+    assert [row["state"] for row in center.alerts.told(1) if row["receiver"] == "ops"] == ["waiting"]
+    run(clock, both, 60)
+    assert other.told == Counter([1])
+    assert [row["state"] for row in center.alerts.told(1)] == ["refused", "sent"]

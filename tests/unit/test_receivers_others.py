@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from taskkit.alerts import Event, Said
 from taskkit.receivers import Form, Receiver, Verdict, next_form
 from taskkit.receivers.feishu import signature
-from tests.notices import T0, item, notice, payloads, receiver, saying, sent
+from tests.notices import T0, bodies, item, notice, payloads, receiver, saying, sent
 from tests.robots import Trouble, dingtalk_robot, feishu_robot, ids_of, webhook, wecom_robot
 from tests.smtp import SmtpServer
 
@@ -130,6 +131,22 @@ def test_every_code_of_feishu_has_its_verdict(code: int, verdict: str) -> None:
         robot.answers([{"code": code, "msg": "said"}])
         [reply] = sent(receiver("feishu", url=robot.url), notice(item()))
     assert (reply.verdict, reply.code) == (Verdict(verdict), str(code))
+
+
+@pytest.mark.parametrize("kind", ["post", "text"])
+@pytest.mark.parametrize("keyword", ["[告警]", "a_b", "mail *"])
+def test_a_keyword_of_feishu_arrives_letter_by_letter(kind: str, keyword: str) -> None:
+    one = receiver(
+        "feishu", f'format = "{kind}"\nkeywords = ["{keyword}"]', url="https://open.feishu.cn/hook/x"
+    )
+    for told in (saying("all is well"), saying(f"look at {keyword}", title=keyword)):
+        [body] = bodies(one, told)
+        assert keyword in json.dumps(body, ensure_ascii=False)
+
+
+def test_a_keyword_of_feishu_that_the_text_has_is_not_added() -> None:
+    one = receiver("feishu", 'keywords = ["告警"]', url="https://open.feishu.cn/hook/x")
+    assert json.dumps(bodies(one, saying("有 告警"))[0], ensure_ascii=False).count("告警") == 1
 
 
 # mail

@@ -95,7 +95,11 @@ def _digest(due: Sequence[WaitingNotice]) -> Choice:
 
 
 def merged(chosen: Sequence[WaitingNotice], items: tuple[Item, ...]) -> Notice:
-    """One notice in place of these. Its key is that of the first, changed: the first itself was never sent."""
+    """One notice in place of these. Its key is that of the first, changed, and not the same.
+
+    Of the first nobody may know whether it arrived (a time-out, a crash): then its alert is told twice. Under its own key
+    the other side would take the digest for a copy, and drop the others that are in it.
+    """
     first = chosen[0].notice
     return replace(first, uuid=f"{first.uuid[:-1]}{'d' if first.uuid[-1] != 'd' else 'e'}", items=items)
 

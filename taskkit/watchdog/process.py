@@ -58,7 +58,7 @@ class WatchdogProcess:
         self._wanted_reload = threading.Event()
         self._leads_until = 0.0
         self._led: bool | None = None
-        self._checked = self._to_retire = False
+        self._checked, self._to_retire = False, True
         self.memory = MemoryOutbox()
         self.mark = Mark(lambda: open_asker(settings, self.heart), self.id)
         self.away = SqlAway(sql_away, self.memory, self.mark, lambda: self._led)
@@ -131,7 +131,7 @@ class WatchdogProcess:
             self.probe.now()
             if rule is not None:
                 self.away.back(self.probe, rule, post)
-            if self._to_retire:
+            if self._to_retire and self.leads:
                 self._retire(self.probe)
         except StoreError as error:
             if rule is not None:

@@ -248,3 +248,12 @@ def test_a_secret_in_the_place_of_its_variables_name_is_not_shown(secret: str) -
     with pytest.raises(SettingsError, match="there is no such environment variable") as caught:
         read(text, {"U": "https://h.example.com/x"})
     assert secret[6:] not in str(caught.value)
+
+
+@pytest.mark.parametrize("letter", ["\x01", "\r", "\x7f", "\x9b", "\u202e"])
+def test_a_secret_with_a_control_character_is_refused_without_showing_it(letter: str) -> None:
+    token = f"token-of-{letter}many-letters"
+    text = '[[receiver]]\nname = "hook"\nkind = "webhook"\nurl_env = "ON_CALL_URL"\ntoken_env = "ON_CALL_TOKEN"\n'
+    with pytest.raises(SettingsError, match="there is a control character in what it holds") as caught:
+        read(text, {**ENV, "ON_CALL_TOKEN": token})
+    assert "many-letters" not in str(caught.value)

@@ -28,9 +28,6 @@ SELECT n.id, n.body, CASE WHEN n.due_at > {now} AND n.attempts = 0 THEN 1 ELSE 0
 FROM task_notice_alert a JOIN task_notice n ON n.id = a.notice_id
 WHERE a.alert_id = :alert_id AND n.receiver = :receiver AND n.state = 'waiting' ORDER BY n.id {for_update}
 """
-LAST_OF_GROUP = """
-SELECT MIN({age(sent_at)}) AS age_s FROM task_notice WHERE receiver = :receiver AND group_key = :group_key AND state = 'sent'
-"""
 NOTICE_BODY = "UPDATE task_notice SET body = :body, severity = :severity WHERE id = :id"
 NOTICE_DROP = "UPDATE task_notice SET state = :state, merged_into = :into WHERE id = :id"
 

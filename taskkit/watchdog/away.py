@@ -105,7 +105,7 @@ class SqlAway:
             after, event = turn.after, turn.event
             if after is None:
                 continue
-            if event is not None and not self._may_tell(after, now):
+            if event is not None and not self._may_tell(self._since, now):
                 after, event = replace(after, told_at=None if before is None else before.told_at), None
             elif event is not None or (name not in self._alerts and self._was_told(before)):
                 self._mark.put()
@@ -125,11 +125,11 @@ class SqlAway:
         """Whether this watchdog, as the one that works, has told by way of the book what goes on now."""
         return before is not None and before.told_at is not None and self._leads() is not False
 
-    def _may_tell(self, alert: Alert, now: datetime) -> bool:
+    def _may_tell(self, since: datetime, now: datetime) -> bool:
         """Who worked when SQL went away tells at once; another one after a while, unless it hears that it was told."""
         if self._leads() is not False:
             return True
-        return now - alert.since >= seconds(PATIENCE_S) and not self._mark.others()
+        return now - since >= seconds(PATIENCE_S) and not self._mark.others()
 
     def back(self, center: TaskCenter, rule: Rule, post: Post) -> None:
         """SQL answers again: what fires goes into the book, so that the ordinary check ends it; raises StoreError.
@@ -174,16 +174,18 @@ class SqlAway:
         alert = self._alerts[name]
         open_ones = [one for one in center.alerts.open() if (one.rule, one.object) == (rule.id, name)]
         before = open_ones[0] if open_ones else None
+        if before is None and alert.id:
+            return True  # it came from the book, and another watchdog has ended it there
         heard = post.postings(alert, Event.FIRING, rule, alert.breach_at)
         known = replace(alert, id=before.id if before else 0, told_at=alert.told_at if heard else None)
         untold = tuple(self._outbox.withdraw(alert.rule, alert.object))
+        written = 0
         try:
             written = center.alerts.record([AlertChange(before, known, untold)])[0]
-        except StoreError:
-            self._outbox.post(untold)
-            raise
+        finally:
+            if not written:
+                self._outbox.put_back()
         if not written:
-            self._outbox.post(untold)
             return False
         self._booked[name] = replace(known, id=written)
         return True

@@ -134,7 +134,9 @@ def test_what_was_not_told_yet_survives_that_it_could_not_be_written(
         with pytest.raises(StoreError):
             dog.answers()
     assert dog.away.known, "it is handed over at the next look"
-    assert len(dog.memory) == 1
+    (kept,) = dog.memory.waiting(["ops"])
+    assert (kept.attempts, kept.due) == (1, False), "no sooner than it was due"
+    assert kept.notice.uuid == dog.robot.calls[0][3], "with its key"
     dog.answers()
     dog.tells_from_the_book()
     assert dog.told == [Event.FIRING]
@@ -210,6 +212,25 @@ def test_a_standby_that_reads_in_the_book_that_it_is_told_does_not_tell_it_again
         other.fails(1)
     assert dog.told == [Event.FIRING]
     assert other.told == []
+
+
+def test_a_standby_that_hears_late_that_sql_is_back_does_not_begin_anew_what_has_ended(
+    center: TaskCenter, clock: Clock
+) -> None:
+    dog, other = Dog(center, clock), Dog(center, clock, leads=False)
+    dog.fails(15)
+    dog.answers()
+    clock.move(6)
+    other.answers()
+    other.fails(3)
+    clock.move(31)
+    dog.looks()
+    clock.move(31)
+    dog.looks()
+    assert dog.told == [Event.FIRING, Event.RESOLVED]
+    other.answers()
+    assert center.alerts.open() == []
+    assert not other.away.known
 
 
 def test_a_silence_set_before_holds_while_sql_is_away(center: TaskCenter, clock: Clock) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from taskkit.alerts import AlertState, ReadLevel
+from taskkit.center import alert_checks
 from taskkit.watchdog import checks
 from taskkit.watchdog.checks import backlog
 from taskkit.watchdog.engine import CheckOutcome, Engine
@@ -51,6 +52,17 @@ def test_dead_letters_of_a_code_that_is_no_longer_the_most_frequent_one_do_not_e
     assert town.breaches(asked).keys() == {"mail"}
     town.pass_by(700, every=100)
     assert firing(town, asked) == set()
+
+
+def test_dead_letters_that_are_not_listed_for_want_of_room_do_not_end(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = rule("given_up", keep_firing="0s")
+    town.run(new("mail"), ends="given_up")
+    assert firing(town, asked) == {"mail"}
+    monkeypatch.setattr(alert_checks, "MOST_DEAD", 1)
+    town.run(new("push"), new("push"), ends="given_up")
+    assert firing(town, asked) == {"mail", "push"}
 
 
 @pytest.mark.usefixtures("one_named")

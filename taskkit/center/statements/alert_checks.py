@@ -68,7 +68,7 @@ WHERE r.finished_at >= :since AND r.queue {_OURS} AND r.outcome IN ('failed', 't
       AND NOT EXISTS (
         SELECT 1 FROM task_run l
         WHERE l.task_id = r.task_id AND l.occurrence_at = r.occurrence_at AND l.attempt > r.attempt)))
-GROUP BY 1, 2, 3 ORDER BY tasks DESC, 1, 2, 3 LIMIT 500
+GROUP BY 1, 2, 3 ORDER BY tasks DESC, 1, 2, 3 LIMIT :most
 """
 
 DEAD = "SELECT COUNT(*) AS tasks FROM task_center WHERE status = 5 AND task_code = :code"

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
+from taskkit.center import alert_checks
 from taskkit.center.alert_checks import NewDead
 from taskkit.watchdog.checks import most
 from taskkit.watchdog.place import CheckPlace
@@ -30,6 +31,8 @@ def check(rule: GivenUpRule, place: CheckPlace) -> list[Reading]:
     wrong = [_given_up(some) for some in most(worst, lambda some: some[0].task_code, rule, place)]
     known = {some[0].task_code for some in by_code}
     over = [name for name in place.told(rule.id) if name not in known and name != CHECK]
+    if len(dead) >= alert_checks.MOST_DEAD:  # there may be more than were listed
+        return [*wrong, *(Reading(code, ReadLevel.NO_DATA) for code in over)]
     return [*wrong, *(_no_more(code, rule, place) for code in over)]
 
 

@@ -158,8 +158,6 @@ class Posting:
     group: str = ""
     wait_s: float = 0.0
     """The first of a group waits so long for others."""
-    interval_s: float = 0.0
-    """After a message of the group the next one waits so long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from taskkit.zone import load_zone
 LONGEST_TIMEOUT = 31_536_000
 LONGEST_DELAY = 10 * 31_536_000
 DRILL_QUEUES = "taskkit.drill-"
-"""How the queues of drills begin; six hex letters follow."""
+"""How the queues of drills begin; hex letters follow."""
+DRILL_LETTERS = 6
 
 
 def is_drill_queue(name: str) -> bool:
     """Whether a queue is a drill's own, so that what is in it belongs to nobody else."""
-    return re.fullmatch(re.escape(DRILL_QUEUES) + "[0-9a-f]{6}", name) is not None
+    return re.fullmatch(re.escape(DRILL_QUEUES) + f"[0-9a-f]{{{DRILL_LETTERS}}}", name) is not None
 
 
 def check_name(value: object, field: str, longest: int = 64) -> str:

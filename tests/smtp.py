@@ -27,11 +27,18 @@ class Delivered:
 
 
 class SmtpServer:
-    """``refusals`` gives the reply to a command (``{"RCPT": "550 nobody"}``); ``hang`` names the one it never answers."""
+    """``refusals`` gives the reply to a command (``{"RCPT": "550 nobody"}``); ``hang`` names the one it never answers; a mail has ``most`` bytes."""
 
-    def __init__(self, refusals: dict[str, str] | None = None, *, hang: str = "", drip: bool = False) -> None:
+    def __init__(
+        self,
+        refusals: dict[str, str] | None = None,
+        *,
+        hang: str = "",
+        drip: bool = False,
+        most: int = 1 << 30,
+    ) -> None:
         self.mails: list[Delivered] = []
-        self.refusals, self.hang, self.drip = refusals or {}, hang, drip
+        self.refusals, self.hang, self.drip, self.most = refusals or {}, hang, drip, most
         self.over = threading.Event()
         owner = self
 
@@ -75,6 +82,9 @@ class SmtpServer:
             elif verb == "DATA":
                 self.say(handler, "354 go on")
                 mail.raw = self.data(handler)
+                if len(mail.raw) > self.most:
+                    self.say(handler, "552 too large")
+                    continue
                 self.mails.append(mail)
                 self.say(handler, "250 queued")
             else:

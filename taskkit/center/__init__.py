@@ -82,13 +82,16 @@ class TaskCenter:
         """The verbs of one worker."""
         return WorkDesk(self.database, worker_id, self.limits, self.rules.default_zone)
 
-    def apart(self, connections: int = 1, *, read_timeout: float = 60) -> TaskCenter:
-        """The same task center over so many connections of its own, for who must not wait behind others."""
+    def apart(self, connections: int = 1, *, overflow: int = 0, read_timeout: float = 60) -> TaskCenter:
+        """The same task center over so many connections of its own, for who must not wait behind others.
+
+        ``overflow`` more are opened for moments; -1: as many as are asked for.
+        """
         return TaskCenter(
             self.database.url.render_as_string(hide_password=False),
             rules=self.rules,
             pool_size=connections,
-            overflow=0,
+            overflow=overflow,
             clock=self.database.clock,
             read_timeout=read_timeout,
         )

@@ -15,6 +15,7 @@ from taskkit.model import DueList
 
 FRESH_SAMPLE_S = 17.0
 """A sample is written every 15 s, but none while nothing waits anywhere: one that is older than this does not count."""
+MOST_DEAD = 500
 BAD = ("failed", "timeout", "given_up")
 Rows = list[dict[str, Any]]
 
@@ -191,8 +192,8 @@ class CheckDesk:
         return found
 
     def new_dead(self, since: datetime) -> list[NewDead]:
-        """What gave up since then, by code and cause; what a person gave up is not among it."""
-        rows = self._ask(sql.NEW_DEAD, since=self._bind(since))
+        """What gave up since then, by code and cause, ``MOST_DEAD`` at most; what a person gave up is not among it."""
+        rows = self._ask(sql.NEW_DEAD, since=self._bind(since), most=MOST_DEAD)
         return [NewDead(**(row | {"error": row["error"] or "", "tasks": int(row["tasks"])})) for row in rows]
 
     def dead(self, code: str) -> int:
@@ -200,7 +201,7 @@ class CheckDesk:
         return int(self._ask(sql.DEAD, code=code)[0]["tasks"])
 
     def not_fired(self, since: datetime, until: datetime) -> list[NotFired]:
-        """Planned times between these instants that did not fire, by code and reason."""
+        """Planned times between these instants that did not fire, and older ones nobody decided on, by code and reason."""
         rows = self._window(sql.NOT_FIRED, since, until)
         return [
             NotFired(**(row | {"held": bool(row["held"]), "occurrences": int(row["occurrences"])}))

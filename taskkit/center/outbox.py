@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy.engine import Connection
 
-from taskkit.alerts import Notice, Posting
+from taskkit.alerts import Event, Notice, Posting
 from taskkit.center.database import Database
 from taskkit.center.posting import PostDesk, notice_of
 from taskkit.center.statements import outbox as sql
@@ -110,7 +111,8 @@ class OutboxDesk:
     ) -> TakenNotice | None:
         """Take these waiting notices as one, with places for its calls; None when somebody else was faster or there is no room.
 
-        More than one are merged: the new notice tells all of their items, and the old ones point to it.
+        More than one are merged: the new notice tells all of their items, and the old ones point to it. A notebook of an
+        alert that is over is left out: a receiver that keeps incidents would take it for a new one.
         """
 
         def work(connection: Connection) -> TakenNotice | None:
@@ -120,19 +122,35 @@ class OutboxDesk:
             names = {"names": list(robot.receivers), "stale_s": STALE_S}
             if self._run(connection, sql.UNDER_WAY, names).first() is not None:
                 return None
-            notice_id = self._chosen(connection, chosen, merged)
+            current = self._without_old_notebooks(connection, merged)
+            if merged.items and not current.items:
+                self._drop(connection, chosen)
+                return None
+            notice_id = self._chosen(connection, chosen, current)
             if not self._run(
                 connection, sql.CLAIM, {"id": notice_id, "holder": holder, "stale_s": STALE_S}
             ).rowcount:
                 return None
             calls = [
-                self._call(connection, notice_id, merged.receiver, robot.robot) for _ in range(robot.calls)
+                self._call(connection, notice_id, current.receiver, robot.robot) for _ in range(robot.calls)
             ]
             return TakenNotice(
-                notice_id, merged, max(one.attempts for one in chosen) + 1, tuple(calls), holder
+                notice_id, current, max(one.attempts for one in chosen) + 1, tuple(calls), holder
             )
 
         return self.database.write(work)
+
+    def _without_old_notebooks(self, connection: Connection, notice: Notice) -> Notice:
+        ids = sorted({item.alert_id for item in notice.items if item.event is Event.EVIDENCE})
+        if not ids:
+            return notice
+        over = {int(row.id) for row in self._run(connection, sql.OVER, {"ids": ids})}
+        left = (i for i in notice.items if i.event is not Event.EVIDENCE or i.alert_id not in over)
+        return replace(notice, items=tuple(left))
+
+    def _drop(self, connection: Connection, chosen: Sequence[WaitingNotice]) -> None:
+        for one in chosen:
+            self._run(connection, sql.NOTICE_DROP, {"id": one.id, "state": "dropped", "into": None})
 
     def _chosen(self, connection: Connection, chosen: Sequence[WaitingNotice], merged: Notice) -> int:
         if len(chosen) == 1:
@@ -159,13 +177,13 @@ class OutboxDesk:
         self.database.write(lambda c: self._run(c, sql.CALL_END, values).rowcount)
 
     def sent(self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
-        """It arrived, with so many calls; what was kept for more is free again."""
+        """It arrived, with so many calls; what was kept for more is free again, and so is a robot whose pause is over."""
 
         def work(connection: Connection) -> None:
             self._release(connection, taken)
             values = {"robot": robot.robot, "calls": made, "month": month[:MONTH_LETTERS]}
             self._run(connection, sql.ROBOT_COUNT, values)
-            self._run(connection, sql.ROBOT_FREE, {"robot": robot.robot})
+            self._run(connection, sql.ROBOT_WORKS, {"robot": robot.robot})
             values = {"id": taken.id, "code": code[:64], "reply": reply[:190]}
             self._run(connection, sql.SENT, values)
 

@@ -43,16 +43,9 @@ class PostDesk:
             connection,
             notice,
             group=posting.group,
-            wait_s=self._wait(connection, posting),
+            wait_s=posting.wait_s,
             severity=posting.item.severity,
         )
-
-    def _wait(self, connection: Connection, posting: Posting) -> float:
-        if not posting.interval_s:
-            return posting.wait_s
-        values = {"receiver": posting.receiver, "group_key": posting.group}
-        age = self._run(connection, sql.LAST_OF_GROUP, values).scalar()
-        return posting.wait_s if age is None else max(posting.wait_s, posting.interval_s - float(age))
 
     def _amended(self, connection: Connection, posting: Posting) -> bool:
         """Whether an untold notice about this alert took the news in; then there is nothing more to tell."""

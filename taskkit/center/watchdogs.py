@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -58,6 +59,13 @@ class WatchdogDesk:
                 connection.execute(self.database.text(sql.RULE_SET), values)
 
         self.database.write(work)
+
+    def keep(self, rules: Collection[str]) -> int:
+        """Forget how the checks of all other rules fared, which nobody looks after any more; returns how many there were."""
+        known = {"names": sorted(rules) or [""]}
+        return self.database.write(
+            lambda c: int(c.execute(self.database.text(sql.RULES_GONE), known).rowcount)
+        )
 
     def rules(self) -> dict[str, dict[str, Any]]:
         """By rule: state, since when, when it was checked last, how long that took and what failed."""

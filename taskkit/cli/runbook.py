@@ -81,6 +81,9 @@ def show(rule: str, language: str) -> None:
 @command.command()
 @click.argument("rule")
 @window_options("Look at")
+@click.option(
+    "--queue", "queues", multiple=True, metavar="NAME", help="Look at this queue only (repeatable)."
+)
 @click.option("--out", metavar="FILE", help="Where the page goes (default: RULE.html).")
 @click.option(
     "--limit",
@@ -121,11 +124,15 @@ def run(front: Front, /, rule: str, out: str | None, limit_s: float, as_json: bo
 
 
 def _bundle(front: Front, options: dict[str, Any], folder: Path) -> Path:
-    """The bundle that was named, or one of the live window."""
+    """The bundle that was named, or one of the live window; of some queues only, where they are named."""
     from taskkit.analytics import Bundle
     from taskkit.analytics import bundle as bundles
+    from taskkit.analytics.source import QueuesOnly
 
-    if options["bundle"]:
+    if options["bundle"] and not options["queues"]:
         return Bundle(Path(options["bundle"]).resolve()).path
     source = source_of(front, options)
-    return bundles.create(source, folder / "live.zip", schema=front.center.schema_revision())
+    if options["queues"]:
+        source = QueuesOnly(source, options["queues"])
+    schema = None if options["bundle"] else front.center.schema_revision()
+    return bundles.create(source, folder / "live.zip", schema=schema)

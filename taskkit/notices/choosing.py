@@ -46,16 +46,24 @@ def choose(waiting: Sequence[WaitingNotice], standing: RobotStanding, robot: Rob
 
 
 def _in_turn(waiting: Sequence[WaitingNotice]) -> list[WaitingNotice]:
-    """Those that are due, without what would overtake an older one about the same alert that is tried again later."""
+    """Those that are due, without what would overtake an older one about the same alert that is tried again later.
+
+    Notebooks come after everything else, and hold nothing up.
+    """
     held: set[tuple[str, int]] = set()
     due = []
     for one in waiting:
-        about = {(one.notice.receiver, item.alert_id) for item in one.notice.items}
-        if one.due and not about & held:
+        items, receiver = one.notice.items, one.notice.receiver
+        if one.due and not {(receiver, item.alert_id) for item in items} & held:
             due.append(one)
         else:
-            held |= about
-    return due
+            held |= {(receiver, item.alert_id) for item in items if item.event is not Event.EVIDENCE}
+    return sorted(due, key=_is_notebook)
+
+
+def _is_notebook(one: WaitingNotice) -> bool:
+    items = one.notice.items
+    return bool(items) and all(item.event is Event.EVIDENCE for item in items)
 
 
 def _spacing(robot: Robot) -> float:
@@ -87,7 +95,11 @@ def _digest(due: Sequence[WaitingNotice]) -> Choice:
 
 
 def merged(chosen: Sequence[WaitingNotice], items: tuple[Item, ...]) -> Notice:
-    """One notice in place of these. Its key is that of the first, changed: the first itself was never sent."""
+    """One notice in place of these. Its key is that of the first, changed, and not the same.
+
+    Of the first nobody may know whether it arrived (a time-out, a crash): then its alert is told twice. Under its own key
+    the other side would take the digest for a copy, and drop the others that are in it.
+    """
     first = chosen[0].notice
     return replace(first, uuid=f"{first.uuid[:-1]}{'d' if first.uuid[-1] != 'd' else 'e'}", items=items)
 

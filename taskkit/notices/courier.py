@@ -109,7 +109,16 @@ class Courier:
             return
         if left:
             receiver = self.receivers[left[0].receiver]
-            self.trouble(ReceiverTrouble(receiver, standing.reason or "", tuple(left)))
+            self._pass_on(ReceiverTrouble(receiver, standing.reason or "", tuple(left)))
+
+    def _pass_on(self, trouble: ReceiverTrouble) -> bool:
+        """Whether it was passed on, or there was nobody to pass it on to; where SQL does not take it, it waits here."""
+        try:
+            self.trouble(trouble)
+        except StoreError as error:
+            log.warning("what receiver %s cannot take waits: %s", trouble.receiver.name, error)
+            return False
+        return True
 
     def _deliver(self, taken: TakenNotice) -> None:
         receiver = self.receivers[taken.notice.receiver]
@@ -164,7 +173,7 @@ class Courier:
         if used >= receiver.month * MONTH_TOLD:
             reason = f"{used} of {receiver.month} calls of {month_of(self.clock())} are used"
             key = f"{self.robot.robot}:quota:{month_of(self.clock())}"
-            self.trouble(ReceiverTrouble(receiver, reason, key=key, stopped=False))
+            self._pass_on(ReceiverTrouble(receiver, reason, key=key, stopped=False))
 
     def _payloads(self, receiver: Receiver, taken: TakenNotice, form: Form) -> Sequence[CallPayload]:
         language = receiver.options.language or self.language
@@ -202,7 +211,7 @@ class Courier:
             wait = reply.pause_s or MISCONFIGURED_S
             self.outbox.pause(self.robot, wait, reason, misconfigured=True)
             self.outbox.again(taken, 0.0, reply.code, reply.text)
-            self.trouble(
+            self._pass_on(
                 ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}")
             )
         elif verdict is Verdict.PAUSE:
@@ -212,13 +221,18 @@ class Courier:
             wait = BACK_OFF[min(taken.attempts, len(BACK_OFF)) - 1]
             self.outbox.again(taken, max(wait, reply.pause_s), reply.code, reply.text)
             if taken.attempts >= FAILS_TOLD:
-                self.trouble(ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:down"))
-        else:  # broken, or refused in every form there is
+                self._pass_on(ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:down"))
+        else:
+            self._refused(receiver, taken, reply, reason)
+
+    def _refused(self, receiver: Receiver, taken: TakenNotice, reply: Reply, reason: str) -> None:
+        """Broken, or refused in every form there is: it ends here when others have it, and not before."""
+        trouble = ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}")
+        if self._pass_on(trouble):
             log.error("receiver %s refuses notice %s for good: %s", receiver.name, taken.id, reason)
             self.outbox.refused(taken, reply.code, reply.text)
-            self.trouble(
-                ReceiverTrouble(receiver, reason, (taken.notice,), f"{self.robot.robot}:{reply.code}")
-            )
+        else:
+            self.outbox.again(taken, BACK_OFF[0], reply.code, reply.text)
 
 
 def couriers(outbox: Outbox, receivers: Sequence[Receiver], holder: str, **options: object) -> list[Courier]:

@@ -29,6 +29,7 @@ class MemoryOutbox:
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._kept: dict[int, _Kept] = {}
+        self._withdrawn: dict[int, _Kept] = {}
         self._calls: dict[str, deque[float]] = {}
         self._paused: dict[str, tuple[float, str, bool]] = {}
 
@@ -50,15 +51,22 @@ class MemoryOutbox:
                 self._add(notice, 0.0)
 
     def withdraw(self, rule: str, name: str) -> list[Posting]:
-        """Take back what was not told yet of an alert."""
+        """Take back what was not told yet of an alert; until the next time it can be put back as it was."""
         found = []
         with self._lock:
+            self._withdrawn = {}
             for number, kept in list(self._kept.items()):
                 notice = kept.waiting.notice
                 if not kept.under_way and any((i.rule, i.object) == (rule, name) for i in notice.items):
                     found += [Posting(notice.receiver, item) for item in notice.items]
-                    del self._kept[number]
+                    self._withdrawn[number] = self._kept.pop(number)
         return found
+
+    def put_back(self) -> None:
+        """Undo the last withdrawal: with its keys, its attempts, and when it is due."""
+        with self._lock:
+            self._kept = dict(sorted({**self._kept, **self._withdrawn}.items()))
+            self._withdrawn = {}
 
     def waiting(self, receivers: Sequence[str]) -> list[WaitingNotice]:
         """What waits for these receivers."""
@@ -102,10 +110,11 @@ class MemoryOutbox:
         """Nothing is kept of it."""
 
     def sent(self, taken: TakenNotice, robot: Robot, made: int, code: str, reply: str, month: str) -> None:
-        """It arrived."""
+        """It arrived; a pause that is over is forgotten, one that began with its mention or file lasts."""
         with self._lock:
             self._kept.pop(taken.id, None)
-            self._paused.pop(robot.robot, None)
+            if self._paused.get(robot.robot, (0.0, "", False))[0] <= self.clock():
+                self._paused.pop(robot.robot, None)
             for _ in range(made):
                 self._calls.setdefault(robot.robot, deque()).append(self.clock())
 

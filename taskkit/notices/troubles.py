@@ -10,7 +10,6 @@ from datetime import datetime
 from taskkit.alerts import Notice, Posting
 from taskkit.center.outbox import OutboxDesk
 from taskkit.clock import utc_now
-from taskkit.errors import StoreError
 from taskkit.notices.courier import ReceiverTrouble
 from taskkit.receivers.protocol import Receiver
 
@@ -41,18 +40,15 @@ class Troubleshooter:
         self.outbox, self.receivers, self.language, self.clock = outbox, receivers, language, clock
 
     def __call__(self, trouble: ReceiverTrouble) -> None:
-        """Tell another receiver, once for each key and day, and post what was to be told there as well."""
+        """Tell another receiver, once for each key and day, and post what was to be told there as well; raises StoreError."""
         other = self._other(trouble.receiver)
         if other is None:
             if trouble.key:
                 log.error("receiver %s: %s; there is no other to tell", trouble.receiver.name, trouble.reason)
             return
-        try:
-            if trouble.key:
-                self.outbox.post_notice(self._told(trouble, other))
-            self._pass_on(trouble, other)
-        except StoreError as error:
-            log.warning("what receiver %s cannot take waits: %s", trouble.receiver.name, error)
+        if trouble.key:
+            self.outbox.post_notice(self._told(trouble, other))
+        self._pass_on(trouble, other)
 
     def _other(self, receiver: Receiver) -> Receiver | None:
         stopped = {

@@ -21,6 +21,7 @@ from taskkit.receivers.keys import KINDS, NEEDED, PEOPLE, SECRETS, KeyRule
 from taskkit.receivers.mentions import Mentions
 from taskkit.receivers.protocol import Options, Receiver
 from taskkit.settings.lines import line_of
+from taskkit.texts import harmless
 
 FILE = "receivers.toml"
 TOKENS = {"wecom": "key", "dingtalk": "access_token"}
@@ -205,7 +206,7 @@ class _Table:
         value, shown = self.env.get(variable, "").strip(), _variable(variable)
         if not value:
             self.refuse(key, f"{key} = {shown!r}: {NOT_SET}")
-        if any(letter < " " for letter in value):
+        if harmless(value) != value:
             self.refuse(key, f"{key} = {shown!r}: there is a control character in what it holds")
         return Hidden(value)
 

@@ -77,7 +77,7 @@ class Feishu:
         letters = digest.letters(notice, language, zone, links=form.links)
 
         def body(rows: Sequence[Row]) -> bytes:
-            keyword = self._lacking(rows)
+            keyword = self._lacking(_shown(rows, kind))
             made = (
                 _text(rows, mentions, keyword) if kind == "text" else _post(rows, mentions, keyword, language)
             )
@@ -88,9 +88,8 @@ class Feishu:
         rows = fitted(letters, paper, receiver=self.name, uuid=notice.uuid)
         return [Payload(body=body(rows), kind=kind)]
 
-    def _lacking(self, rows: Sequence[Row]) -> str:
-        """The keyword to be added, so that the robot takes the message."""
-        text = "\n".join(row.text for row in rows)
+    def _lacking(self, text: str) -> str:
+        """The keyword to be added, exactly as it stands in the robot's settings, so that it takes the message."""
         lacks = self.keywords and not any(keyword in text for keyword in self.keywords)
         return self.keywords[0] if lacks else ""
 
@@ -125,10 +124,20 @@ def _post(rows: Sequence[Row], mentions: Mentions, keyword: str, language: str) 
     lines = [[_node(piece.text, piece.look, piece.target) for piece in row.pieces] for row in rest]
     called: list[dict[str, str]] = [{"tag": "at", "user_id": user} for user in _users(mentions)]
     lines += [called] if called else []
-    lines += [[_node(keyword)]] if keyword else []
+    lines += [[{"tag": "text", "text": keyword}]] if keyword else []
     return {
         "post": {"zh_cn" if language == "zh" else "en_us": {"title": inert(title.text), "content": lines}}
     }
+
+
+def _shown(rows: Sequence[Row], kind: str) -> str:
+    """The letters as they are sent, every node on a line of its own."""
+    if kind == "text":
+        return PLAIN.write(rows)
+    title, *rest = rows
+    return "\n".join(
+        [inert(title.text), *(_node(one.text, one.look)["text"] for row in rest for one in row.pieces)]
+    )
 
 
 def _node(text: str, look: str = "", target: str = "") -> dict[str, str]:

@@ -52,7 +52,7 @@ COMMON = {
     ),
     "resolved": KeyRule(bool, "must be true or false", "true"),
     "fallback": KeyRule(bool, "must be true or false", "true"),
-    "timeout": KeyRule(str, "is a length of time from 500ms to 30s, in quotes", '"5s"'),
+    "timeout": KeyRule(str, "is a length of time from 500ms to 15s, in quotes", '"5s"'),
 }
 URL = {
     "url_env": KeyRule(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import smtplib
 import socket
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from email import policy
 from email.message import EmailMessage
@@ -25,6 +26,8 @@ from taskkit.receivers.protocol import USUAL, Form, Options, Payload, Reply, Ver
 MOST_TEXT_BYTES = 200_000
 MOST_ATTACHED_BYTES = 10 * 1024 * 1024
 LATER = range(400, 500)
+TOO_LARGE = ("552", "timeout", "connection lost")
+"""What may come of a notebook that the server or the line is too small for; without it the mail may arrive."""
 REFUSED_LOGIN = (530, 534, 535, 538)
 
 
@@ -55,9 +58,10 @@ class Mail:
     def payloads(
         self, notice: Notice, form: Form = USUAL, *, language: str, zone: tzinfo
     ) -> Sequence[Payload]:
-        """One mail; Date and Message-ID come when it is sent."""
+        """One mail; Date and Message-ID come when it is sent. One that has to be shorter goes without its notebooks."""
         letters = digest.letters(notice, language, zone, links=form.links)
-        paper = Paper(form.limit or MOST_TEXT_BYTES, lambda rows: len(PLAIN.write(rows).encode()), language)
+        limit = min(form.limit or MOST_TEXT_BYTES, MOST_TEXT_BYTES)
+        paper = Paper(limit, lambda rows: len(PLAIN.write(rows).encode()), language)
         text = PLAIN.write(fitted(letters, paper, receiver=self.name, uuid=notice.uuid))
         ids = " ".join(f"#{item.alert_id}" for item in notice.items[:1]) if len(notice.items) == 1 else ""
         made = EmailMessage(policy=policy.SMTP)
@@ -65,9 +69,9 @@ class Mail:
         made["From"], made["To"] = self.sender, ", ".join(self.to)
         made["Auto-Submitted"] = "auto-generated"
         made.set_content(text, charset="utf-8")
-        for item in notice.items:
-            _attach(made, item.file)
-        return [Payload(body=made.as_bytes(), kind="mail")]
+        files = [item.file for item in notice.items if item.file] if form.limit is None else []
+        attached = [file for file in files if _attach(made, file)]
+        return [Payload(body=made.as_bytes(), kind="mail", file=attached[0] if attached else "")]
 
     def send(self, payload: Payload, *, uuid: str, now: datetime) -> Reply:
         """Hand the mail to the server; ``uuid`` is in its Message-ID, by which mail programs know a second copy."""
@@ -77,18 +81,23 @@ class Mail:
             seconds = self.options.timeout
             return within(seconds + GRACE_S, lambda: self._handed_over(head + payload.body, opened))
         except Exception as failure:  # noqa: BLE001 - whatever a server does is a failed call
-            return self._failed(failure)
+            reply = self._failed(failure)
+            too_large = bool(payload.file and opened) and reply.code in TOO_LARGE
+            return replace(reply, verdict=Verdict.SHRINK) if too_large else reply
         finally:
             _shut(opened)
 
     def _handed_over(self, data: bytes, opened: list[socket.socket]) -> Reply:
-        with self._server(opened) as server:
+        server = self._server(opened)
+        try:
             if self.tls == "starttls":
                 server.starttls(context=ssl.create_default_context())
                 opened.append(_socket(server))
             if self.user:
                 server.login(self.user, self.password.reveal())
             refused = server.sendmail(self.sender, list(self.to), data)
+        finally:
+            _part(server)
         if not refused:
             return Reply(Verdict.SENT, "250")
         code, text = next(iter(refused.values()))
@@ -137,6 +146,13 @@ def _socket(server: smtplib.SMTP) -> socket.socket:
     return server.sock
 
 
+def _part(server: smtplib.SMTP) -> None:
+    """Say good-bye and wait for no answer: what was accepted stays so, whatever the server says to that."""
+    with contextlib.suppress(OSError, smtplib.SMTPException):
+        server.putcmd("quit")
+    server.close()
+
+
 def _shut(opened: list[socket.socket]) -> None:
     """End what a server that drips still holds open, and with it the thread that waits for it."""
     for one in opened:
@@ -146,12 +162,14 @@ def _shut(opened: list[socket.socket]) -> None:
             continue
 
 
-def _attach(made: EmailMessage, file: str) -> None:
-    """The executed notebook, where it is still there and not too large for a mail."""
+def _attach(made: EmailMessage, file: str) -> bool:
+    """The executed notebook, where it is still there and not too large for a mail; whether it is."""
     path = Path(file)
     try:
-        if file and path.stat().st_size <= MOST_ATTACHED_BYTES:
-            data = path.read_bytes()
-            made.add_attachment(data, maintype="text", subtype="html", filename=header(path.name, 100))
+        if path.stat().st_size > MOST_ATTACHED_BYTES:
+            return False
+        data = path.read_bytes()
     except OSError:
-        return
+        return False
+    made.add_attachment(data, maintype="text", subtype="html", filename=header(path.name, 100))
+    return True

@@ -95,7 +95,7 @@ class CallPayload(Struct, frozen=True, kw_only=True):
     kind: str
     """``markdown``, ``text``, ``file``, ``mention``, ``json`` or ``mail``."""
     file: str = ""
-    """A path on this machine: uploaded first where the kind is ``file``."""
+    """A path on this machine: uploaded first where the kind is ``file``; of a mail the one that is attached."""
 
 
 Payload = CallPayload

@@ -23,6 +23,7 @@ log = logging.getLogger("taskkit.scheduler")
 LEASE, LEASE_S = "guard", 15.0
 RULE = "watchdog"
 LOOK_S = 5.0
+DELIVER_S = 1.0
 READ_S = 30.0
 """Rules and receivers are read anew so often while the watchdogs are dead."""
 BEATS = 2
@@ -76,10 +77,19 @@ class WatchdogGuard:
         if not self.center.nodes.take_lease(LEASE, self.holder, LEASE_S):
             return LOOK_S
         self._tell(known, self._begin(known))
-        for courier in self._couriers or ():
-            while courier.tick() <= 0:
-                continue
-        return min(1.0, LOOK_S)
+        return self._deliver()
+
+    def _deliver(self) -> float:
+        """One message of each robot: between two of them a stop is heard, the lease renewed, and a watchdog seen that is back."""
+        until = monotonic() + LEASE_S / 2
+        more, waiting = False, self._couriers or []
+        for _ in range(len(waiting)):
+            if monotonic() >= until:
+                return 0.0
+            courier = waiting.pop(0)
+            waiting.append(courier)  # the next time it is the others' turn first
+            more = courier.tick() <= 0 or more
+        return 0.0 if more else DELIVER_S
 
     def _wait(self) -> float:
         """How long the silence has to last until it is believed: SQL may have been away, and they only now can beat again."""

@@ -14,6 +14,7 @@ from taskkit.receivers.protocol import Receiver
 from taskkit.service import Stop, Troubles
 from taskkit.settings import Settings
 from taskkit.watchdog.daily import daily_line
+from taskkit.zone import load_zone
 
 log = logging.getLogger("taskkit.watchdog")
 LAST_S = 5.0
@@ -61,8 +62,8 @@ class Delivery:
                 log.warning("what waits for %s stays in the outbox: %s", ", ".join(courier.receivers), error)
 
     def daily(self) -> None:
-        """The line that says that the watchdog is still here; once a day however many there are."""
-        today = self.center.now().date().isoformat()
+        """The line that says that the watchdog is still here; once a local day however many there are."""
+        today = self.center.now().astimezone(load_zone(self.settings.timezone)).date().isoformat()
         for one in self.receivers:
             language = one.options.language or self.settings.watchdog.language
             subject, text = daily_line(self.center, language)

@@ -67,13 +67,14 @@ class Engine:
         return self._write(rule, [turn for turn in found if turn.changed], now)
 
     def retire(self, rules: Sequence[Rule]) -> None:
-        """End alerts whose rule is gone or switched off, without a word."""
+        """End alerts whose rule is gone or switched off, without a word, and forget how its check fared."""
         now = self.center.now()
         known = {rule.id for rule in rules if rule.enabled}
         gone = [alert for alert in self.center.alerts.open() if alert.rule not in known]
         self.center.alerts.record(
             [AlertChange(turn.before, turn.after) for turn in (retired(a, now) for a in gone)]
         )
+        self.center.watchdogs.keep(known)
 
     def _tell_late_ends(self, rule: Rule, silences: Sequence[Silence], now: datetime) -> None:
         """Tell what ended within a silence that is over, once, with when that was; unless another silence covers it now."""

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from msgspec import structs
 from taskkit.alerts import Alert, Event, Posting
 from taskkit.analytics.names import RULES
 from taskkit.center import TaskCenter
+from taskkit.clock import iso
 from taskkit.errors import TaskkitError
 from taskkit.settings import Settings
 from taskkit.settings.home import make_home
@@ -32,6 +34,8 @@ PATIENCE_S = 15.0
 """How much longer than its limit the process of a notebook may take to end."""
 MOST_WAITING = 20
 DAY = 86_400.0
+USUAL_WINDOW_S = 3600.0
+"""Of signals without a window of their own."""
 
 
 class Evidence:
@@ -43,6 +47,8 @@ class Evidence:
         self._wanted: queue.Queue[tuple[Alert, Rule, Post] | None] = queue.Queue(MOST_WAITING)
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._beginning = threading.Lock()
 
     def ask(self, alert: Alert, rule: Rule, post: Post) -> None:
         """Make the page of an alert whose signal has a notebook."""
@@ -57,7 +63,9 @@ class Evidence:
             log.warning("too many notebooks wait: none is run for alert %s", alert.id)
 
     def stop(self) -> None:
-        """Run no more; the process that runs is ended."""
+        """Run no more, not even what waits; the process that runs is ended."""
+        with self._beginning:
+            self._stopped = True
         with contextlib.suppress(queue.Full):
             self._wanted.put_nowait(None)
         self._end()
@@ -76,31 +84,39 @@ class Evidence:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         path = self.folder / f"{alert.id}-{rule.signal}.html"
         limit = self.settings.watchdog.evidence_s
-        told = f"{limit:g}s"
-        command = [sys.executable, "-m", "taskkit.cli", *self.options]
-        command += ["runbook", "run", rule.signal, "--out", str(path), "--limit", told]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            process_group=0,
-        )
+        process = self._begin([*window_of(alert, rule), "--out", str(path), "--limit", f"{limit:g}s"], rule)
+        if process is None:
+            return None
         try:
-            _, said = self._process.communicate(timeout=limit + PATIENCE_S)
+            _, said = process.communicate(timeout=limit + PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._end()
             log.warning("the notebook of alert %s had not ended after %g s", alert.id, limit + PATIENCE_S)
             return None
-        if self._process.returncode:
+        if process.returncode:
             log.warning(
                 "the notebook of alert %s failed: %s", alert.id, said.decode(errors="replace").strip()[-500:]
             )
             return None
         return path
 
+    def _begin(self, more: Sequence[str], rule: Rule) -> subprocess.Popen[bytes] | None:
+        """The process of a notebook; None once this is to stop, so that none outlives the watchdog."""
+        command = [sys.executable, "-m", "taskkit.cli", *self.options, "runbook", "run", rule.signal, *more]
+        with self._beginning:
+            if self._stopped:
+                return None
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            )
+            return self._process
+
     def _work(self) -> None:
-        while (wanted := self._wanted.get()) is not None:
+        while (wanted := self._wanted.get()) is not None and not self._stopped:
             alert, rule, post = wanted
             try:
                 path = self.page(alert, rule)
@@ -116,6 +132,19 @@ class Evidence:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def window_of(alert: Alert, rule: Rule) -> list[str]:
+    """What the rule looked at when it fired, as arguments: its window up to that look, and its queues."""
+    over, until = float(getattr(rule, "over", USUAL_WINDOW_S)), str(iso(alert.breach_at))
+    queues = (alert.object,) if getattr(rule, "per", "") == "queue" else getattr(rule, "queues", ())
+    return [
+        "--since",
+        f"{over:g}s",
+        "--until",
+        until,
+        *(part for name in queues if name for part in ("--queue", name)),
+    ]
 
 
 def _placed(posting: Posting, rule: Rule) -> Posting:

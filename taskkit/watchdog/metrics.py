@@ -164,7 +164,7 @@ def families(numbers: Numbers, counters: RunCounters | None) -> Iterator[Metric]
 def _runs(counters: RunCounters) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily
 
-    told = "Runs that ended since this watchdog began to count, some 10 s late."
+    told = "Runs that ended since this watchdog began to count, late by 10 s or by one scrape, whichever is longer."
     runs = CounterMetricFamily("taskkit_runs", told, labels=["queue", "outcome"])
     queues = sorted({queue for queue, _ in counters.runs})
     for queue in queues:

@@ -24,6 +24,7 @@ from taskkit.watchdog.signals import Rule
 
 log = logging.getLogger("taskkit.watchdog")
 CONNECTIONS = 3
+"""That are kept. While checks hang there are more, one for each rule at most, so that the other checks do not wait."""
 
 
 class Patrol:
@@ -40,7 +41,7 @@ class Patrol:
     ) -> None:
         self.settings, self.center, self.id, self.evidence = settings, center, watchdog_id, evidence
         self._policy, self._works = policy, works
-        self.looks = center.apart(CONNECTIONS)
+        self.looks = center.apart(CONNECTIONS, overflow=-1)
         self.rounds = 0
         self.round_at: datetime | None = None
         self._memory = Memory()

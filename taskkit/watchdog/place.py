@@ -116,6 +116,10 @@ class CheckPlace:
         open_ones = self.center.alerts.open()
         return [one.object for one in open_ones if one.rule == rule and one.state is AlertState.FIRING]
 
+    def live(self, rule: str) -> set[str]:
+        """The objects of the alerts of a rule that fire or are pending."""
+        return {one.object for one in self.center.alerts.open() if one.rule == rule}
+
     def glance(self) -> Glance:
         """How the stores look now; never raises StoreError."""
         return glance(self.settings, self.center)

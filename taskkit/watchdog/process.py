@@ -58,7 +58,7 @@ class WatchdogProcess:
         self._wanted_reload = threading.Event()
         self._leads_until = 0.0
         self._led: bool | None = None
-        self._checked = False
+        self._checked, self._to_retire = False, True
         self.memory = MemoryOutbox()
         self.mark = Mark(lambda: open_asker(settings, self.heart), self.id)
         self.away = SqlAway(sql_away, self.memory, self.mark, lambda: self._led)
@@ -125,13 +125,17 @@ class WatchdogProcess:
         """Whether SQL answers; when it does not, that is told without it."""
         rule = next((one for one in self.policy.enabled if one.signal == "stores"), None)
         if rule is None:
-            return PROBE_S
+            self.away.forget()
         post = self.patrol.post
         try:
             self.probe.now()
-            self.away.back(self.probe, rule, post)
+            if rule is not None:
+                self.away.back(self.probe, rule, post)
+            if self._to_retire and self.leads:
+                self._retire(self.probe)
         except StoreError as error:
-            self.away.failed(rule, post, error, utc_now())
+            if rule is not None:
+                self.away.failed(rule, post, error, utc_now())
         return PROBE_S
 
     def _works(self) -> bool:
@@ -183,15 +187,20 @@ class WatchdogProcess:
             return
         self._arrange()
         self.patrol.begin_anew()
+        self._to_retire = True
         try:
-            Engine(self.center, self.patrol.post).retire(self.policy.rules)
+            self._retire(self.center)
         except StoreError as error:
-            log.warning("alerts of rules that are gone stay open: %s", error)
+            log.warning("alerts of rules that are gone stay open until SQL answers: %s", error)
         log.info(
             "rules and receivers were read anew: %s rules, receivers: %s",
             len(self.policy.enabled),
             ", ".join(one.name for one in self.policy.receivers) or "none",
         )
+
+    def _retire(self, center: TaskCenter) -> None:
+        Engine(center, self.patrol.post).retire(self.policy.rules)
+        self._to_retire = False
 
     def _leave(self) -> None:
         self.jobs.shutdown(wait=False)

@@ -13,6 +13,7 @@ from taskkit.center import TaskCenter
 from taskkit.center.outbox import Robot
 from taskkit.errors import NotFound
 from taskkit.notices.choosing import merged
+from taskkit.watchdog.daily import daily_line
 from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.post import Post
 from tests.alert_rows import ended, written
@@ -205,6 +206,17 @@ def test_a_rule_keeps_since_when_it_is_as_it_is(center: TaskCenter) -> None:
     third = center.watchdogs.rules()["backlog"]
     assert third["since"] > first["since"]
     assert third["error"] == "no such table"
+
+
+def test_a_rule_that_is_gone_is_looked_after_by_nobody_and_not_counted(center: TaskCenter) -> None:
+    for name in ("backlog", "mine", "lost"):
+        center.watchdogs.note(name, "ok", 1.5)
+    kept = (rule("backlog"), rule("lost", enabled=False))
+    Engine(center, Post([])).retire(kept)
+    assert center.watchdogs.rules().keys() == {"backlog"}
+    assert daily_line(center, "en")[1].startswith("1 rule looked after")
+    Engine(center, Post([])).retire(())
+    assert center.watchdogs.rules() == {}
 
 
 def test_watchdogs_are_known_by_their_rows(center: TaskCenter) -> None:

@@ -135,3 +135,42 @@ def test_receivers_that_cannot_be_read_stand_in_the_alert_and_it_is_told_when_th
     (yard.folder / "receivers.toml").write_text(OPS)
     assert yard.passes() == [FIRING]
     assert "receivers.toml" not in yard.alert.said["en"].text
+
+
+class Slow:
+    """A courier that always has more to send."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def tick(self) -> float:
+        self.sent += 1
+        assert self.sent < 100, "the guard goes on without looking up"
+        return 0.0
+
+
+def test_between_two_messages_the_guard_can_be_stopped_and_sees_that_a_watchdog_is_back(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.passes(300)
+    one, two = Slow(), Slow()
+    monkeypatch.setattr(guards, "READ_S", 3600.0)
+    yard.guard._couriers = [one, two]
+    yard.clock.move(seconds=60)
+    assert yard.guard.tick() == 0.0, "there is more"
+    assert (one.sent, two.sent) == (1, 1)
+    yard.center.watchdogs.beat("h:9:dead", 1, None)
+    yard.guard.tick()
+    assert (one.sent, two.sent) == (1, 1)
+
+
+def test_a_guard_whose_lease_is_half_over_looks_again_before_it_goes_on(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.passes(300)
+    one, two = Slow(), Slow()
+    monkeypatch.setattr(guards, "READ_S", 3600.0)
+    monkeypatch.setattr(guards, "LEASE_S", 0.0)
+    yard.guard._couriers = [one, two]
+    assert yard.guard._deliver() == 0.0
+    assert (one.sent, two.sent) == (0, 0)

@@ -133,6 +133,20 @@ def test_the_tasks_of_a_drill_are_nobodys_backlog(town: Town) -> None:
     assert "due" not in town.breaches(rule("scheduler"))
 
 
+def test_what_a_drill_loses_and_fails_is_nobodys_trouble(town: Town) -> None:
+    drill = "taskkit.drill-abcdef"
+    town.worker("host:2:x", queues=f"q,{drill}")
+    town.run(*[new(code="drilled", queue=drill) for _ in range(60)], ends="given_up", worker="host:2:x")
+    claimed = start(town.center, "host:2:x", new(queue=drill))
+    assert len(claimed) == 1
+    town.clock.move(seconds=400)
+    for asked in (rule("given_up"), rule("success_rate"), rule("lost"), rule("slow")):
+        assert town.breaches(asked) == {}, asked.id
+    assert "drilled" not in town.levels(rule("slow"))
+    town.run(new("mail", queue="q"), ends="given_up", worker="host:2:x")
+    assert town.breaches(rule("given_up")).keys() == {"mail"}
+
+
 def test_a_fresh_sample_saves_the_counting_and_an_old_one_does_not_count(town: Town) -> None:
     town.center.intake.insert([new() for _ in range(7)])
     town.center.samples.record({"q": 0}, town.center.read.backlogs())

@@ -16,7 +16,9 @@ from msgspec.structs import replace as changed
 
 from taskkit.alerts import Alert, AlertChange, AlertState, Event, Item, Notice, Posting, Said
 from taskkit.center import TaskCenter
+from taskkit.errors import StoreError
 from taskkit.notices import Courier, MemoryOutbox, Troubleshooter, couriers
+from taskkit.receivers.mentions import Mentions
 from taskkit.receivers.protocol import USUAL, CallPayload, Form, Options, Reply, Verdict
 from taskkit.settings import Settings
 from taskkit.watchdog.engine import CheckOutcome, Engine
@@ -357,8 +359,6 @@ def test_bot_23_b_a_watchdog_that_dies_after_the_call_causes_one_double_with_the
 
 
 def test_a_mention_counts_in_the_budget(center: TaskCenter, clock: Clock) -> None:
-    from taskkit.receivers.mentions import Mentions
-
     robot = Robot(clock, mentions=Mentions(everyone=True))
     courier = Courier(center.outbox, [robot], "me", clock=clock)
     for number in range(1, 41):
@@ -404,6 +404,64 @@ def test_an_outbox_in_memory_keeps_the_same_promises(clock: Clock) -> None:
     assert robot.told == Counter(range(1, 41))
     assert most_in_a_span(robot) <= CAP
     assert len(outbox) == 0
+
+
+def in_memory(clock: Clock, robot: Robot) -> tuple[MemoryOutbox, Courier]:
+    outbox = MemoryOutbox(clock.seconds)
+    return outbox, Courier(outbox, [robot], "me", clock=clock)
+
+
+def test_in_memory_too_a_robot_over_its_rate_is_left_alone_and_the_alert_is_told_once(clock: Clock) -> None:
+    robot = Robot(clock)
+    outbox, courier = in_memory(clock, robot)
+    robot.answers = [Reply(Verdict.PAUSE, "45009", "api freq out of limit", pause_s=65)]
+    outbox.post([Posting("ops", item(1))])
+    run(clock, courier, 120)
+    first, second = (at for at, *_ in robot.calls)
+    assert (second - first).total_seconds() >= 60
+    assert len({uuid for *_, uuid in robot.calls}) == 1
+    assert robot.told == Counter([1])
+    assert len(outbox) == 0
+
+
+def test_in_memory_too_what_does_not_arrive_is_tried_again_ever_more_rarely_with_one_key(
+    clock: Clock,
+) -> None:
+    robot = Robot(clock)
+    outbox, courier = in_memory(clock, robot)
+    robot.answers = [Reply(Verdict.RETRY, "timeout")] * 6
+    outbox.post([Posting("ops", item(1))])
+    run(clock, courier, 600)
+    gaps = [(b - a).total_seconds() for a, b in pairwise(at for at, *_ in robot.calls)]
+    assert len(gaps) == 6
+    assert gaps == sorted(gaps)
+    assert len({uuid for *_, uuid in robot.calls}) == 1
+    assert robot.told == Counter([1])
+
+
+def test_in_memory_too_what_is_refused_for_good_holds_up_nothing(clock: Clock) -> None:
+    robot = Robot(clock)
+    outbox, courier = in_memory(clock, robot)
+    robot.answers = [Reply(Verdict.BROKEN, "44004", "content is empty")]
+    outbox.post([Posting("ops", item(number)) for number in (1, 2)])
+    run(clock, courier, 60)
+    assert (len(robot.calls), robot.told) == (2, Counter([2]))
+    assert len(outbox) == 0
+
+
+@pytest.mark.parametrize("where", ["sql", "memory"])
+def test_bot_03_a_mention_that_is_over_the_rate_pauses_the_robot_though_the_message_arrived(
+    center: TaskCenter, clock: Clock, where: str
+) -> None:
+    robot = Robot(clock, mentions=Mentions(everyone=True))
+    outbox = center.outbox if where == "sql" else MemoryOutbox(clock.seconds)
+    courier = Courier(outbox, [robot], "me", clock=clock)
+    robot.answers = [SENT, Reply(Verdict.PAUSE, "45009", "api freq out of limit", pause_s=65)]
+    outbox.post([Posting("ops", item(number)) for number in (1, 2)])
+    run(clock, courier, 120)
+    paused, after = (at for at, *_ in robot.calls[1:3])
+    assert (after - paused).total_seconds() >= 60, "no call to this robot"
+    assert robot.told == Counter([1, 2])
 
 
 def told_in_order(robot: Robot) -> list[list[tuple[int, str]]]:
@@ -646,3 +704,74 @@ def test_a_clock_that_was_set_back_leaves_no_budget_used_up(center: TaskCenter, 
     post(center, 99)
     run(clock, courier, 5)
     assert len(robot.calls) == before + 1
+
+
+def over(center: TaskCenter, number: int) -> int:
+    """The id of an alert that has ended."""
+    alert = replace(alert_of("critical"), object=f"q{number}", state=AlertState.RESOLVED, resolved_at=START)
+    return center.alerts.record([AlertChange(None, alert)])[0]
+
+
+def test_a_notebook_that_does_not_arrive_holds_up_no_end_and_does_not_come_after_it(
+    center: TaskCenter, clock: Clock
+) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    number = over(center, 1)
+    robot.answers = [SENT]
+    post(center, number)
+    run(clock, courier, 2)
+    post(center, number, Event.EVIDENCE)
+    post(center, number, Event.RESOLVED)
+    run(clock, courier, 100)
+    assert told_in_order(robot) == [[(number, "firing")], [(number, "resolved")]]
+    assert [row["state"] for row in center.alerts.told(number)] == ["sent", "dropped", "sent"]
+    assert center.outbox.depth() == {}
+
+
+def test_a_notebook_that_is_tried_again_later_lets_the_end_go_first(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    robot.answers = [SENT, *[Reply(Verdict.RETRY, "timeout")] * 3]
+    post(center, 1)
+    post(center, 1, Event.EVIDENCE)
+    run(clock, courier, 12)
+    post(center, 1, Event.RESOLVED)
+    robot.answers = []
+    run(clock, courier, 2)
+    assert told_in_order(robot) == [[(1, "firing")], [(1, "resolved")]]
+
+
+def test_a_digest_leaves_out_the_notebook_of_what_is_over(center: TaskCenter, clock: Clock) -> None:
+    robot = Robot(clock)
+    courier = Courier(center.outbox, [robot], "w", clock=clock)
+    number = over(center, 1)
+    center.outbox.pause(courier.robot, 65, "45009")
+    post(center, 77)
+    post(center, number, Event.EVIDENCE)
+    run(clock, courier, 120)
+    assert told_in_order(robot) == [[(77, "firing")]]
+    assert center.outbox.depth() == {}
+
+
+@pytest.mark.parametrize("step", ["robots", "post_notice", "known", "post"])
+def test_what_is_refused_for_good_waits_until_another_has_it(
+    center: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    robot, other = Robot(clock), Robot(clock, "second", fallback=True)
+    robot.answers = [Reply(Verdict.BROKEN, "44004", "content is empty")] * 2
+    trouble = Troubleshooter(center.outbox, [robot, other], clock=clock)
+    both = couriers(center.outbox, [robot, other], "me", clock=clock, trouble=trouble)
+    post(center, 1)
+
+    def fails(*_: object, **__: object) -> Any:
+        raise StoreError("SQL is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(center.outbox, step, fails)
+        run(clock, both, 2)
+    assert other.told == Counter()
+    assert [row["state"] for row in center.alerts.told(1) if row["receiver"] == "ops"] == ["waiting"]
+    run(clock, both, 60)
+    assert other.told == Counter([1])
+    assert [row["state"] for row in center.alerts.told(1)] == ["refused", "sent"]

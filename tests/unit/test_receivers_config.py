@@ -93,8 +93,9 @@ def test_two_receivers_of_one_robot_share_its_fingerprint() -> None:
         (wecom('mentions = { users = ["@all"] }'), 5, "everybody is no user; write all = true"),
         (wecom('mentions = { mobiles = [13800000000] }'), 5, "phone numbers in quotes"),
         (wecom('format = "html"'), 5, "format = 'html': must be markdown, markdown_v2 or text; write for example format = \"markdown\""),
-        (wecom('timeout = "5 minutes"'), 5, "timeout = '5 minutes': is a length of time from 500ms to 30s"),
-        (wecom('timeout = "5m"'), 5, "from 500ms to 30s"),
+        (wecom('timeout = "5 minutes"'), 5, "timeout = '5 minutes': is a length of time from 500ms to 15s"),
+        (wecom('timeout = "5m"'), 5, "from 500ms to 15s"),
+        (wecom('timeout = "16s"'), 5, "from 500ms to 15s"),
         (wecom('timeout = 5'), 5, "in quotes; write for example timeout = \"5s\""),
         (wecom('severity = "ok"'), 5, "note, warning or critical"),
         (wecom('resolved = "yes"'), 5, "must be true or false"),
@@ -247,3 +248,12 @@ def test_a_secret_in_the_place_of_its_variables_name_is_not_shown(secret: str) -
     with pytest.raises(SettingsError, match="there is no such environment variable") as caught:
         read(text, {"U": "https://h.example.com/x"})
     assert secret[6:] not in str(caught.value)
+
+
+@pytest.mark.parametrize("letter", ["\x01", "\r", "\x7f", "\x9b", "\u202e"])
+def test_a_secret_with_a_control_character_is_refused_without_showing_it(letter: str) -> None:
+    token = f"token-of-{letter}many-letters"
+    text = '[[receiver]]\nname = "hook"\nkind = "webhook"\nurl_env = "ON_CALL_URL"\ntoken_env = "ON_CALL_TOKEN"\n'
+    with pytest.raises(SettingsError, match="there is a control character in what it holds") as caught:
+        read(text, {**ENV, "ON_CALL_TOKEN": token})
+    assert "many-letters" not in str(caught.value)

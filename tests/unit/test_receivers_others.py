@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 import pytest
 
 from taskkit.alerts import Event, Said
-from taskkit.receivers import Form, Receiver, Verdict
+from taskkit.receivers import Form, Receiver, Verdict, next_form
 from taskkit.receivers.feishu import signature
-from tests.notices import T0, item, notice, payloads, receiver, saying, sent
+from tests.notices import T0, bodies, item, notice, payloads, receiver, saying, sent
 from tests.robots import Trouble, dingtalk_robot, feishu_robot, ids_of, webhook, wecom_robot
 from tests.smtp import SmtpServer
 
@@ -132,6 +133,22 @@ def test_every_code_of_feishu_has_its_verdict(code: int, verdict: str) -> None:
     assert (reply.verdict, reply.code) == (Verdict(verdict), str(code))
 
 
+@pytest.mark.parametrize("kind", ["post", "text"])
+@pytest.mark.parametrize("keyword", ["[告警]", "a_b", "mail *"])
+def test_a_keyword_of_feishu_arrives_letter_by_letter(kind: str, keyword: str) -> None:
+    one = receiver(
+        "feishu", f'format = "{kind}"\nkeywords = ["{keyword}"]', url="https://open.feishu.cn/hook/x"
+    )
+    for told in (saying("all is well"), saying(f"look at {keyword}", title=keyword)):
+        [body] = bodies(one, told)
+        assert keyword in json.dumps(body, ensure_ascii=False)
+
+
+def test_a_keyword_of_feishu_that_the_text_has_is_not_added() -> None:
+    one = receiver("feishu", 'keywords = ["告警"]', url="https://open.feishu.cn/hook/x")
+    assert json.dumps(bodies(one, saying("有 告警"))[0], ensure_ascii=False).count("告警") == 1
+
+
 # mail
 
 
@@ -200,6 +217,36 @@ def test_a_mail_server_that_hangs_or_drips_does_not_hold_us(trouble: Any) -> Non
     with SmtpServer() as server:
         one = mailer(server)
     assert sent(one, notice(item()))[0].code == "refused"
+
+
+@pytest.mark.parametrize("trouble", [{"refusals": {"QUIT": "421 busy"}}, {"hang": "QUIT"}])
+def test_a_mail_that_was_accepted_has_arrived_whatever_comes_of_the_good_bye(trouble: Any) -> None:
+    with SmtpServer(**trouble) as server:
+        [reply] = sent(mailer(server), notice(item()))
+        assert (reply.verdict, reply.code) == (Verdict.SENT, "250")
+        assert len(server.mails) == 1
+
+
+@pytest.mark.parametrize("trouble", [{"most": 100_000}, {"hang": "DATA"}])
+def test_a_notebook_that_is_too_large_for_a_server_is_left_out(trouble: Any, tmp_path: Path) -> None:
+    page = tmp_path / "backlog.html"
+    page.write_bytes(b"x" * 200_000)
+    with SmtpServer(**trouble) as server:
+        one = mailer(server)
+        told = notice(item(event=Event.EVIDENCE, link="", file=str(page)))
+        [call] = payloads(one, told)
+        reply = one.send(call, uuid=told.uuid, now=T0)
+        assert reply.verdict is Verdict.SHRINK
+        form = next_form(Form(), reply.verdict, len(call.body))
+        assert form is not None
+        server.hang = ""
+        [shorter] = payloads(one, told, form)
+        assert one.send(shorter, uuid=told.uuid, now=T0).verdict is Verdict.SENT
+        [mail] = server.mails
+    assert list(mail.message.iter_attachments()) == []
+    body = mail.message.get_body()
+    assert body is not None
+    assert "backlog.html" in body.get_content(), "it says where the notebook lies"
 
 
 def test_a_mail_server_without_tls_gets_no_password() -> None:

@@ -52,6 +52,32 @@ def test_stores_that_are_well_give_no_breach() -> None:
     assert {one.level for one in look().values()} == {ReadLevel.CLEAR}
 
 
+FULL = Folder("home", "/x", free_bytes=GIB // 2)
+ROOMY = Folder("log_dir", "/y", free_bytes=100 * GIB)
+UNKNOWN = Folder("home", "/x", free_bytes=None)
+
+
+@pytest.mark.parametrize(
+    ("folders", "level"),
+    [
+        ((UNKNOWN,), ReadLevel.NO_DATA), ((UNKNOWN, ROOMY), ReadLevel.NO_DATA), ((ROOMY,), ReadLevel.CLEAR),
+        ((UNKNOWN, FULL), ReadLevel.BREACH), ((), None),
+    ],
+)  # fmt: skip
+def test_room_that_is_not_known_is_no_end_of_an_alert(
+    folders: tuple[Folder, ...], level: ReadLevel | None
+) -> None:
+    found = look(folders=folders).get("disk")
+    assert (found and found.level) == level
+
+
+@pytest.mark.parametrize(("most", "used"), [(None, 1 << 20), (GIB, None)])
+def test_memory_that_redis_does_not_tell_is_no_end_of_an_alert(most: int | None, used: int | None) -> None:
+    found = look(broker={"maxmemory": most, "used_memory": used})["redis_memory"]
+    assert found.level is ReadLevel.NO_DATA
+    assert "redis_memory" not in look(broker={"maxmemory": 0})
+
+
 def test_the_embedded_default_is_well_without_persistence() -> None:
     assert wrong(broker={"persistence": "none"}, embedded_broker=True) == {}
     assert wrong(broker={"persistence": "none"}) == {"redis_persistence": "note"}

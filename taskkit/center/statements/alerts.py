@@ -25,6 +25,7 @@ UPDATE task_rule SET since = CASE WHEN state = :state THEN since ELSE {now} END,
   took_ms = :took_ms, error = :error
 WHERE rule = :rule
 """
+RULES_GONE = "DELETE FROM task_rule WHERE rule NOT IN :names"
 RULES = """
 SELECT rule, state, since, checked_at, {age(checked_at)} AS checked_age_s, took_ms, error FROM task_rule ORDER BY rule
 """

@@ -28,11 +28,11 @@ SELECT n.id, n.body, CASE WHEN n.due_at > {now} AND n.attempts = 0 THEN 1 ELSE 0
 FROM task_notice_alert a JOIN task_notice n ON n.id = a.notice_id
 WHERE a.alert_id = :alert_id AND n.receiver = :receiver AND n.state = 'waiting' ORDER BY n.id {for_update}
 """
-LAST_OF_GROUP = """
-SELECT MIN({age(sent_at)}) AS age_s FROM task_notice WHERE receiver = :receiver AND group_key = :group_key AND state = 'sent'
-"""
 NOTICE_BODY = "UPDATE task_notice SET body = :body, severity = :severity WHERE id = :id"
 NOTICE_DROP = "UPDATE task_notice SET state = :state, merged_into = :into WHERE id = :id"
+
+# Of these alerts those that are over.
+OVER = "SELECT id FROM task_alert WHERE id IN :ids AND state = 'resolved'"
 
 WAITING = """
 SELECT id, uuid, receiver, severity, body, attempts, due_at, CASE WHEN due_at <= {now} THEN 1 ELSE 0 END AS due
@@ -67,6 +67,11 @@ UPDATE task_robot SET paused_until = {after(:pause_s)}, reason = :reason, miscon
 ROBOT_FREE = (
     "UPDATE task_robot SET paused_until = NULL, reason = NULL, misconfigured = 0 WHERE robot = :robot"
 )
+# A message that arrived says that an old pause is over, and nothing of one that began meanwhile, with its mention or file.
+ROBOT_WORKS = """
+UPDATE task_robot SET paused_until = NULL, reason = NULL, misconfigured = 0
+WHERE robot = :robot AND (paused_until IS NULL OR paused_until <= {now})
+"""
 ROBOT_COUNT = """
 UPDATE task_robot SET month_calls = CASE WHEN month = :month THEN month_calls ELSE 0 END + :calls, month = :month WHERE robot = :robot
 """

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Action, Figure
+from taskkit.center.alert_checks import QueueDepth
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import BacklogRule
 from taskkit.watchdog.wording import QUIET, Remark, diagnosed, said
@@ -27,7 +28,7 @@ def check(rule: BacklogRule, place: CheckPlace) -> list[Reading]:
     if rule.per == "queue":
         worst = sorted(depths, key=lambda one: one.waiting, reverse=True)
         looked = [_read(rule, place, one.queue, one.waiting, (one.queue,)) for one in worst[:MOST_DIAGNOSED]]
-        return looked + [_counted(rule, one.queue, one.waiting) for one in worst[MOST_DIAGNOSED:]]
+        return looked + _rest(rule, place, worst[MOST_DIAGNOSED:])
     return [_read(rule, place, "", sum(one.waiting for one in depths), rule.queues)]
 
 
@@ -35,6 +36,25 @@ def _level(rule: BacklogRule, waiting: int) -> ReadLevel:
     if waiting > rule.above:
         return ReadLevel.BREACH
     return ReadLevel.CLEAR if waiting < rule.mark else ReadLevel.BETWEEN
+
+
+def _rest(rule: BacklogRule, place: CheckPlace, rest: Sequence[QueueDepth]) -> list[Reading]:
+    """The shorter queues: counted, but for those that have an alert which only the time they need can end."""
+    unsure = [one.queue for one in rest if _by_time_only(rule, one.waiting)]
+    live = place.live(rule.id) if unsure else set()
+    again = [name for name in unsure if name in live]
+    return [
+        _read(rule, place, one.queue, one.waiting, (one.queue,))
+        if one.queue in again[:MOST_DIAGNOSED]
+        else Reading(one.queue, ReadLevel.NO_DATA, value=float(one.waiting), unit="tasks")
+        if one.queue in again
+        else _counted(rule, one.queue, one.waiting)
+        for one in rest
+    ]
+
+
+def _by_time_only(rule: BacklogRule, waiting: int) -> bool:
+    return rule.drain_above is not None and rule.drain_from <= waiting <= rule.above
 
 
 def _counted(rule: BacklogRule, name: str, waiting: int) -> Reading:

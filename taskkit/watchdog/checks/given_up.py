@@ -8,8 +8,9 @@ from itertools import groupby
 
 from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
+from taskkit.center import alert_checks
 from taskkit.center.alert_checks import NewDead
-from taskkit.watchdog.checks import MOST
+from taskkit.watchdog.checks import most
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import GivenUpRule
 from taskkit.watchdog.step import CHECK
@@ -26,9 +27,12 @@ def check(rule: GivenUpRule, place: CheckPlace) -> list[Reading]:
     dead = sorted(place.center.checks.new_dead(place.ago(rule.over)), key=lambda one: one.task_code)
     by_code = [list(some) for _, some in groupby(dead, key=lambda one: one.task_code)]
     found = [some for some in by_code if _count(some) > rule.above]
-    wrong = [_given_up(some) for some in sorted(found, key=_count, reverse=True)[:MOST]]
+    worst = sorted(found, key=_count, reverse=True)
+    wrong = [_given_up(some) for some in most(worst, lambda some: some[0].task_code, rule, place)]
     known = {some[0].task_code for some in by_code}
     over = [name for name in place.told(rule.id) if name not in known and name != CHECK]
+    if len(dead) >= alert_checks.MOST_DEAD:  # there may be more than were listed
+        return [*wrong, *(Reading(code, ReadLevel.NO_DATA) for code in over)]
     return [*wrong, *(_no_more(code, rule, place) for code in over)]
 
 

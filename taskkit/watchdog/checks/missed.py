@@ -7,7 +7,7 @@ from itertools import groupby
 from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NotFired
-from taskkit.watchdog.checks import MOST
+from taskkit.watchdog.checks import most
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import MissedRule
 from taskkit.watchdog.wording import Remark, diagnosed, said
@@ -23,7 +23,7 @@ def check(rule: MissedRule, place: CheckPlace) -> list[Reading]:
     rows = place.center.checks.not_fired(place.ago(rule.over), place.ago(rule.after))
     wrong = [one for one in rows if _is_wrong(one)]
     by_code = [list(some) for _, some in groupby(wrong, key=lambda one: one.task_code)]
-    return [_missed(rule, place, some) for some in by_code[:MOST]]
+    return [_missed(rule, place, some) for some in most(by_code, lambda some: some[0].task_code, rule, place)]
 
 
 def _is_wrong(one: NotFired) -> bool:

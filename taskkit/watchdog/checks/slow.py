@@ -8,7 +8,7 @@ from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics import Diagnosis
 from taskkit.analytics.diagnosis import Figure, Subject
 from taskkit.analytics.measures import ratio
-from taskkit.watchdog.checks import MOST
+from taskkit.watchdog.checks import most
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import SlowRule
 from taskkit.watchdog.wording import diagnosed, too_few
@@ -28,7 +28,8 @@ def check(rule: SlowRule, place: CheckPlace) -> list[Reading]:
     slow = [
         one for one in found.found if runs.get(one.subject, 0) >= rule.min_runs and _times(one) >= rule.factor
     ]
-    return [*(readings | {one.subject: _slow(found, one) for one in slow[:MOST]}).values()]
+    told = {one.subject: _slow(found, one) for one in most(slow, lambda one: one.subject, rule, place)}
+    return [*(readings | told).values()]
 
 
 def _times(code: Subject) -> float:

@@ -97,6 +97,8 @@ def _memory(server: ServerFacts) -> Iterator[Reading]:
         figures = (Figure("used", size(used)), Figure("most", size(most)))
         full = Measured("redis_memory", used / most, FULL)
         yield _against(full, "redis_memory", figures, {})
+    elif most is None or most:
+        yield Reading("redis_memory", ReadLevel.NO_DATA)
 
 
 def _slow(store: str, rule: StoresRule, took_ms: float | None) -> Reading:
@@ -107,11 +109,14 @@ def _slow(store: str, rule: StoresRule, took_ms: float | None) -> Reading:
 
 
 def _disk(rule: StoresRule, seen: Glance) -> Iterator[Reading]:
-    """The folder with the least room; there is none where all stores are elsewhere."""
+    """The folder with the least room; there is none where all stores are elsewhere. One that does not tell may be full."""
     known = [(one.free_bytes, one.path) for one in seen.folders if one.free_bytes is not None]
+    free, path = min(known, default=(rule.disk_left, ""))
+    if free >= rule.disk_left and len(known) < len(seen.folders):
+        yield Reading(DISK, ReadLevel.NO_DATA)
+        return
     if not known:
         return
-    free, path = min(known)
     level = (
         ReadLevel.BREACH
         if free < rule.disk_left

@@ -10,7 +10,7 @@ from taskkit.alerts import Reading, ReadLevel
 from taskkit.analytics.diagnosis import Action, Figure
 from taskkit.center.alert_checks import NodeSign
 from taskkit.names import is_drill_queue
-from taskkit.watchdog.checks import MOST
+from taskkit.watchdog.checks import most
 from taskkit.watchdog.place import CheckPlace
 from taskkit.watchdog.signals import WorkerDeadRule
 from taskkit.watchdog.wording import Remark, said
@@ -35,7 +35,8 @@ def check(rule: WorkerDeadRule, place: CheckPlace) -> list[Reading]:
         return [enough, *(Reading(one.id, ReadLevel.NO_DATA) for one in silent)]
     held = place.center.checks.held_by_worker() if silent else {}
     silent.sort(key=lambda one: one.heartbeat_at, reverse=True)
-    return [enough, *(_silent(one, held.get(one.id, 0), len(alive)) for one in silent[:MOST])]
+    told = most(silent, lambda one: one.id, rule, place)
+    return [enough, *(_silent(one, held.get(one.id, 0), len(alive)) for one in told)]
 
 
 def replaced(gone: NodeSign, alive: Sequence[NodeSign]) -> bool:

@@ -139,14 +139,16 @@ class FrameDesk:
         return value
 
     def _repeated_runs(self, span: FrameSpan) -> Rows:
-        parameters = self._parameters(span, more.REPEATED + more.REPEATED_OCCURRENCES)
-        ids: list[int] = []
-        for template in (more.REPEATED, more.REPEATED_OCCURRENCES):
-            ids += [row["task_id"] for row in self._ask(template, parameters)]
+        """Of one-off tasks all runs; of periodic ones those of the occurrences that were repeated in the window."""
+        found = self._parameters(span, more.REPEATED + more.RUNS_OF_OCCURRENCES) | {"most": MOST_TASKS}
+        ids = {row["task_id"] for row in self._ask(more.REPEATED, found)}
         for twin in self._twins(span):
-            ids += [twin["first_id"], twin["last_id"]]
-        wanted = sorted(set(ids))[:MOST_TASKS]
-        return self._ask(more.RUNS_OF, {"ids": wanted}) if wanted else []
+            ids |= {twin["first_id"], twin["last_id"]}
+        rows = self._ask(more.RUNS_OF, {"ids": sorted(ids)}) if ids else []
+        return sorted(
+            [*rows, *self._ask(more.RUNS_OF_OCCURRENCES, found)],
+            key=lambda row: (row["task_id"], row["attempt"]),
+        )
 
     def _twins(self, span: FrameSpan) -> Rows:
         kept = self._last_twins

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
+from taskkit.analytics import diagnose
 from taskkit.analytics.bundle import Bundle, create
 from taskkit.analytics.frames import FRAMES
 from taskkit.analytics.source import LiveSource
@@ -126,6 +128,43 @@ def test_a_bundle_gives_the_same_frames_to_the_last_digit(center: TaskCenter, tm
     assert opened.manifest["database"]["kind"] in {"sqlite", "mariadb", "mysql"}
     again = create(source, tmp_path / "again.zip", schema=center.schema_revision())
     assert again.read_bytes() == (tmp_path / "incident.zip").read_bytes()
+
+
+def ran(center: TaskCenter, task_id: int, attempt: int, outcome: str, at: datetime, **fields: Any) -> None:
+    """A run that took 100 ms and ended at ``at``, as a row."""
+    bind = center.database.dialect.bind
+    values: dict[str, Any] = {
+        "task_id": task_id, "attempt": attempt, "outcome": outcome, "task_code": "mail", "queue": "q", "runtime_ms": 100,
+        "worker_id": f"h:{attempt}:a", "pid": attempt, "dispatched_at": at, "started_at": at, "finished_at": at,
+    } | fields  # fmt: skip
+    marks = ", ".join(f":{name}" for name in values)
+    told = {name: bind(one) if isinstance(one, datetime) else one for name, one in values.items()}
+    sql(center, f"INSERT INTO task_run ({', '.join(values)}) VALUES ({marks})", **told)
+
+
+def test_of_a_periodic_task_only_the_occurrence_that_was_repeated_is_read(center: TaskCenter) -> None:
+    now = center.now().replace(microsecond=0)
+    monday, today = now - timedelta(days=3), now - timedelta(minutes=10)
+    for attempt, outcome in ((1, "superseded"), (2, "success")):
+        ran(center, 7, attempt, outcome, monday, occurrence_at=monday)
+    ran(center, 7, 3, "success", today, occurrence_at=today)
+    source = live(center)
+    assert source.frame("runs").empty, "one run of its occurrence is no repetition"
+    ran(center, 7, 4, "failed", today, occurrence_at=today + timedelta(minutes=1))
+    ran(center, 7, 5, "success", today, occurrence_at=today + timedelta(minutes=1))
+    source = live(center)
+    assert list(source.frame("runs")["attempt"]) == [4, 5]
+    assert diagnose("duplicates", source).verdict == "retried_without_idempotency"
+
+
+def test_an_occurrence_whose_first_run_ended_before_the_window_is_read_whole(center: TaskCenter) -> None:
+    now = center.now().replace(microsecond=0)
+    planned = now - timedelta(hours=2)
+    ran(center, 7, 8, "superseded", planned, occurrence_at=planned)
+    ran(center, 7, 9, "success", now - timedelta(minutes=1), occurrence_at=planned)
+    source = live(center)
+    assert list(source.frame("runs")["attempt"]) == [8, 9]
+    assert diagnose("duplicates", source).verdict == "declared_dead_alive"
 
 
 def test_nan_stays_missing(center: TaskCenter) -> None:

@@ -101,6 +101,25 @@ def test_occurrences_of_one_periodic_task_are_different_wishes() -> None:
     assert diagnose("duplicates", given(**STORY, runs=[*runs, again])).verdict == "dispatched_twice"
 
 
+def test_what_was_doubled_before_the_window_is_not_told_again() -> None:
+    monday, noon = NOW - timedelta(days=3), NOW - timedelta(minutes=30)
+    ended = {"dispatched_at": monday, "started_at": monday, "finished_at": monday + timedelta(seconds=10)}
+    old = [run(7, n, how, occurrence_at=monday, **ended) for n, how in ((1, "superseded"), (2, "success"))]
+    fresh = [run(7, n, how, occurrence_at=noon) for n, how in ((9, "failed"), (10, "success"))]
+    found = diagnose("duplicates", given(**STORY, runs=[*old, *fresh]))
+    assert found.verdict == "retried_without_idempotency", found.text()
+    assert found.figure("overlapping") == 0
+    fresh[0]["outcome"] = "superseded"
+    assert diagnose("duplicates", given(**STORY, runs=[*old, *fresh])).verdict == "declared_dead_alive"
+
+
+def test_a_task_is_judged_whole_when_its_last_run_ended_in_the_window() -> None:
+    before = SINCE - timedelta(minutes=5)
+    ended = {"dispatched_at": before, "started_at": before, "finished_at": before + timedelta(seconds=10)}
+    runs = [run(7, 1, "superseded", **ended), run(7, 2, "success")]
+    assert diagnose("duplicates", given(**STORY, runs=runs)).verdict == "declared_dead_alive"
+
+
 def test_the_same_payload_written_long_apart_is_no_race() -> None:
     runs = [run(1, 1, "success"), run(2, 1, "success")]
     assert diagnose("duplicates", given(**STORY, twins=twins(3000), runs=runs)).verdict == "healthy"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.rules.base import about
-from taskkit.analytics.rules.duplicates_causes import findings, overlapping
+from taskkit.analytics.rules.duplicates_causes import findings, judged, overlapping
 from taskkit.analytics.source import Source
 
 NEVER = "dispatched_twice"
@@ -71,7 +71,7 @@ def _rank(cause: str) -> int:
 
 
 def _evidence(source: Source, counts: Counter[str]) -> tuple[Figure, ...]:
-    runs = source.frame("runs")
+    runs = judged(source)
     finished = int(source.frame("finishes")["finished"].sum())
     return (
         Figure("tasks_twice", sum(counts[cause] for cause in (NEVER, *CERTAIN)), "tasks"),

@@ -11,7 +11,6 @@ from taskkit.analytics.diagnosis import Figure, Subject
 from taskkit.analytics.rules.base import tasks_told
 from taskkit.analytics.source import Source
 
-EFFECT = ("success", "superseded", "lost", "timeout", "failed")
 RACE_S = 60.0
 HAD_SAID = "its handler had said"
 """So a lost run tells how far its handler had come, where it told of its progress."""
@@ -20,15 +19,30 @@ PERSONS = {"run_now", "retry"}
 
 def findings(source: Source) -> list[Subject]:
     """Each task and key that may have had more than one effect, or looks as if."""
-    runs = source.frame("runs").drop_duplicates(["task_id", "attempt"])
+    runs = judged(source)
     never, asked = never_begun(source.frame("workers"), runs), _asked_again(source.frame("actions"))
     found = [one for _, story in _stories(runs) if (one := _of_task(story, never, asked)) is not None]
     return found + list(_of_keys(source.frame("twins"), runs))
 
 
+def judged(source: Source) -> pd.DataFrame:
+    """The runs of those tasks and occurrences of which one ran or ended in the window: older ones were told already."""
+    runs = source.frame("runs").drop_duplicates(["task_id", "attempt"])
+    began = runs["started_at"].fillna(runs["dispatched_at"]).fillna(runs["finished_at"])
+    before = runs["finished_at"] < pd.Timestamp(source.window.since)
+    there = ~before & ~(began >= pd.Timestamp(source.window.until))
+    wish = [runs["task_id"], _wish(runs)]
+    return runs[there.groupby(wish).transform("any").astype(bool)]
+
+
+def _wish(runs: pd.DataFrame) -> pd.Series[Any]:
+    """Which occurrence a run belongs to; an empty text for a one-off task."""
+    return runs["occurrence_at"].astype("object").where(runs["occurrence_at"].notna(), "")
+
+
 def overlapping(runs: pd.DataFrame) -> int:
     """Pairs of runs of one task whose times overlap."""
-    timed = runs.dropna(subset=["started_at", "finished_at"]).drop_duplicates(["task_id", "attempt"])
+    timed = runs.dropna(subset=["started_at", "finished_at"])
     return sum(_overlaps(story) for _, story in timed.groupby("task_id") if len(story) > 1)
 
 
@@ -39,7 +53,7 @@ def _overlaps(story: pd.DataFrame) -> int:
 
 def _stories(runs: pd.DataFrame) -> Iterator[tuple[tuple[int, object], pd.DataFrame]]:
     """The runs that answer one wish: those of a task, or of one occurrence of a periodic one."""
-    wishes = runs.assign(wish=runs["occurrence_at"].astype("object").where(runs["occurrence_at"].notna(), ""))
+    wishes = runs.assign(wish=_wish(runs))
     for (task_id, wish), story in wishes.groupby(["task_id", "wish"], sort=True):
         if len(story) > 1:
             yield (int(task_id), wish), story.sort_values("attempt")

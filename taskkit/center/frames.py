@@ -24,6 +24,7 @@ MARGIN_S = 86_400.0
 WEEK_S = 7 * 86_400.0
 THIN_ABOVE = 1_000_000
 MOST_TASKS = 2000
+"""The newest so many one-off tasks and occurrences that were repeated are read; the facts say so to diagnoses."""
 MOST_SLOTS = 86_400
 MOST_GROUPS = 100_000
 """What arrived is counted in slots of time, so many in a window at most; wider ones, where there would be more groups."""
@@ -218,6 +219,7 @@ class FrameDesk:
         self._version()  # only a connection tells MariaDB from MySQL
         kind = "sqlite" if self.database.sqlite else "mariadb" if self._mariadb else "mysql"
         found: dict[str, object] = {"database_kind": kind, "database_version": self._version()}
+        found["repeated_at_most"] = MOST_TASKS
         found["missing_grants"] = ", ".join(self._missing())
         return [{"name": name, "value": str(value)} for name, value in found.items()]
 

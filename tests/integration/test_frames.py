@@ -15,7 +15,7 @@ from taskkit.analytics.bundle import Bundle, create
 from taskkit.analytics.frames import FRAMES
 from taskkit.analytics.source import LiveSource
 from taskkit.analytics.window import Window
-from taskkit.center import TaskCenter
+from taskkit.center import TaskCenter, frames
 from taskkit.center.outbox import Robot
 from taskkit.states import Status
 from tests.alert_rows import ended, written
@@ -165,6 +165,21 @@ def test_an_occurrence_whose_first_run_ended_before_the_window_is_read_whole(cen
     source = live(center)
     assert list(source.frame("runs")["attempt"]) == [8, 9]
     assert diagnose("duplicates", source).verdict == "declared_dead_alive"
+
+
+def test_of_too_many_repeated_tasks_the_newest_are_read_and_the_diagnosis_says_so(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "MOST_TASKS", 2)
+    now = center.now().replace(microsecond=0)
+    for task_id in (1, 2, 3):
+        for attempt, outcome in ((1, "failed"), (2, "success")):
+            ran(center, task_id, attempt, outcome, now - timedelta(minutes=30 - task_id))
+            at = now - timedelta(minutes=40)
+            ran(center, 10 + task_id, attempt, outcome, at, occurrence_at=at)
+    source = live(center)
+    assert sorted(set(source.frame("runs")["task_id"])) == [2, 3, 12, 13]
+    assert diagnose("duplicates", source).verdict == "not_all_read"
 
 
 def test_nan_stays_missing(center: TaskCenter) -> None:

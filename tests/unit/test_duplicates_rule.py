@@ -33,6 +33,11 @@ def twins(apart_s: float, kind: str = "payload") -> list[dict[str, Any]]:
 CASES: dict[str, dict[str, Any]] = {
     "no_data": {},
     "healthy": STORY,
+    "not_all_read": {
+        **STORY,
+        "facts": [{"name": "repeated_at_most", "value": "1"}],
+        "runs": [run(7, 1, "failed"), run(7, 2, "success")],
+    },
     "dispatched_twice": {**STORY, "runs": [run(7, 1, "success"), run(7, 2, "success")]},
     "declared_dead_alive": {**STORY, "runs": [run(7, 1, "superseded"), run(7, 2, "success")]},
     "killed_after_effect": {
@@ -63,6 +68,21 @@ def test_each_cause_has_its_verdict(verdict: str) -> None:
 
 def test_the_cases_are_all_the_documented_verdicts() -> None:
     assert set(CASES) == set(verdicts("duplicates"))
+
+
+def test_nothing_is_called_healthy_where_not_all_was_read() -> None:
+    facts = [{"name": "repeated_at_most", "value": "2"}]
+    runs = [run(7, 1, "failed"), run(7, 2, "success")]
+    whole = diagnose("duplicates", given(**STORY, facts=facts, runs=runs))
+    assert (whole.healthy, whole.figure("repeated_at_most")) == (True, None)
+    runs += [run(8, 1, "failed"), run(8, 2, "success")]
+    cut = diagnose("duplicates", given(**STORY, facts=facts, runs=runs))
+    assert (cut.verdict, cut.healthy, cut.figure("repeated_at_most")) == ("not_all_read", False, 2)
+    assert "newest 2 tasks" in cut.text()
+    runs += [run(9, 1, "superseded"), run(9, 2, "success")]
+    assert diagnose("duplicates", given(**STORY, facts=facts, runs=runs)).verdict == "declared_dead_alive"
+    often = [run(5, n, "failed", occurrence_at=SINCE + timedelta(minutes=n // 2)) for n in range(4, 8)]
+    assert diagnose("duplicates", given(**STORY, facts=facts, runs=often)).verdict == "not_all_read"
 
 
 def test_late_is_not_twice() -> None:

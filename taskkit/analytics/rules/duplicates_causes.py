@@ -35,6 +35,16 @@ def judged(source: Source) -> pd.DataFrame:
     return runs[there.groupby(wish).transform("any").astype(bool)]
 
 
+def cut_at(source: Source) -> int | None:
+    """How many repeated tasks were read, where there may be more: frames have only the newest of so many."""
+    told = dict(source.frame("facts").itertuples(index=False, name=None)).get("repeated_at_most")
+    most, runs = int(told) if told and str(told).isdecimal() else None, judged(source)
+    one_off, periodic = runs[runs["occurrence_at"].isna()], runs[runs["occurrence_at"].notna()]
+    several = one_off.loc[one_off["attempt"] > 1, "task_id"].nunique()
+    occurrences = len(periodic[["task_id", "occurrence_at"]].drop_duplicates())
+    return most if most and max(several, occurrences) >= most else None
+
+
 def _wish(runs: pd.DataFrame) -> pd.Series[Any]:
     """Which occurrence a run belongs to; an empty text for a one-off task."""
     return runs["occurrence_at"].astype("object").where(runs["occurrence_at"].notna(), "")

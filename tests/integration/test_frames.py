@@ -11,6 +11,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from taskkit.analytics import diagnose
+from taskkit.analytics import measures as m
 from taskkit.analytics.bundle import Bundle, create
 from taskkit.analytics.frames import FRAMES
 from taskkit.analytics.source import LiveSource
@@ -180,6 +181,28 @@ def test_of_too_many_repeated_tasks_the_newest_are_read_and_the_diagnosis_says_s
     source = live(center)
     assert sorted(set(source.frame("runs")["task_id"])) == [2, 3, 12, 13]
     assert diagnose("duplicates", source).verdict == "not_all_read"
+
+
+def test_the_normal_of_a_busy_week_is_of_the_whole_week(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A code that took 100 ms for a week, and 900 ms in the last hours, with more runs than all of the days before."""
+    now = center.now().replace(microsecond=0)
+    since = now - timedelta(hours=1)
+    for n in range(1, 61):
+        at = since - timedelta(hours=2 * n, minutes=n)
+        ran(center, n, 1, "success", at, runtime_ms=100)
+        ran(center, 100 + n, 1, "success", since - timedelta(seconds=2 * n), runtime_ms=900)
+        ran(center, 200 + n, 1, "success", since - timedelta(seconds=2 * n + 1), runtime_ms=900)
+    whole = live(center).frame("service_normal")
+    assert (int(whole["runs"].sum()), float(whole["sum_ms"].sum())) == (180, 60 * 100 + 120 * 900)
+    monkeypatch.setattr(frames, "MOST_NORMAL", 100)
+    normal = live(center).frame("service_normal")
+    assert not normal.duplicated(["task_code", "bin"]).any()
+    slow = normal[normal["min_ms"] == 900]["runs"].sum()
+    assert 1 <= slow <= 5, "of the last minutes no more than of other minutes"
+    assert normal[normal["min_ms"] == 100]["runs"].sum() >= 25
+    assert m.percentile(normal, 0.5) == 100
 
 
 def test_nan_stays_missing(center: TaskCenter) -> None:

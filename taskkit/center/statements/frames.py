@@ -88,13 +88,29 @@ SELECT {{bucket(r.finished_at)}} AS bucket_at, r.queue, r.task_code, {{bin(r.run
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
 """
 
-SERVICE_NORMAL = """
+_NORMAL = """
 SELECT task_code, {bin(runtime_ms)} AS bin, COUNT(*) AS runs, MIN(runtime_ms) AS min_ms, MAX(runtime_ms) AS max_ms,
   SUM(runtime_ms) AS sum_ms
-FROM (SELECT task_code, runtime_ms, outcome FROM task_run {force_finished}
-      WHERE finished_at >= :since_a_week AND finished_at < :since ORDER BY finished_at DESC LIMIT 1000000) r
-WHERE runtime_ms IS NOT NULL AND outcome = 'success' GROUP BY 1, 2 ORDER BY 1, 2
+FROM (:rows) r WHERE runtime_ms IS NOT NULL AND outcome = 'success' GROUP BY 1, 2 ORDER BY 1, 2
 """
+_NORMAL_RUNS = """SELECT task_code, runtime_ms, outcome FROM task_run {force_finished}
+      WHERE finished_at >= :from AND finished_at < :to"""
+MANY_NORMAL = """
+SELECT COUNT(*) AS n FROM (SELECT 1 FROM task_run {force_finished}
+  WHERE finished_at >= :since_a_week AND finished_at < :since LIMIT :most) r
+"""
+SERVICE_NORMAL = _NORMAL.replace(
+    ":rows", _NORMAL_RUNS.replace(":from", ":since_a_week").replace(":to", ":since")
+)
+NORMAL_PARTS = 24
+_PART = f"SELECT * FROM ({_NORMAL_RUNS} ORDER BY finished_at LIMIT :each) p"
+SERVICE_NORMAL_PARTS = _NORMAL.replace(
+    ":rows",
+    " UNION ALL ".join(
+        f"{_PART}{n}".replace(":from", f":from_{n}").replace(":to", f":to_{n}") for n in range(NORMAL_PARTS)
+    ),
+)
+"""So many pieces of the week at once: of each the first runs from ``:from_n`` on, as many as ``:each`` says."""
 
 # From the instant when it was due for the first time, so only runs that are the first of their task.
 _WAITS_FIRST = """

@@ -173,6 +173,14 @@ def test_a_lock_of_our_own_tables_holds_up_a_worker_that_runs_nothing() -> None:
     assert (found.verdict, found.confidence) == ("sql_row_lock", "high")
 
 
+def test_workers_that_live_without_progress_are_told_before_the_dead() -> None:
+    dead = [worker(n, heartbeat_at=OLD, last_progress_at=OLD) for n in range(100, 160)]
+    found = diagnose("zombies", given(tasks=WORK, workers=[*dead, worker(999, **STILL)], running=[]))
+    assert len(found.found) == 50
+    assert (found.found[0].subject, found.found[0].cause) == ("h:999:a", found.verdict)
+    assert {one.cause for one in found.found[1:]} == {"dead"}
+
+
 def test_patience_is_counted_in_heartbeats() -> None:
     facts = [{"name": "worker_heartbeat_s", "value": "1.0"}]
     still = worker(last_progress_at=NOW - timedelta(seconds=14))

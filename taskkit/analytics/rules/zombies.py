@@ -73,7 +73,7 @@ def diagnose(source: Source) -> Diagnosis:
         _confidence(verdict, missing, workers, causes, lock),
         evidence=_evidence(workers, causes, look, missing, verdict),
         actions=() if verdict in QUIET else _actions(verdict, lock, missing),
-        found=found,
+        found=sorted(found, key=lambda one: (ORDER.index(one.cause), one.subject)),
         details={**{k: lock.get(k) for k in ("holder", "account", "statement", "table")}, "missing_grants": missing},
     )  # fmt: skip
 

@@ -65,7 +65,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "lists": (sql.LISTS,),
     "running": (sql.RUNNING,),
     "samples": (sql.SAMPLES,),
-    "arrivals": (sql.ARRIVALS_NEW, sql.ARRIVALS_PLANNED, sql.ARRIVALS_PERIODIC),
+    "arrivals": (sql.ARRIVALS_NEW, sql.ARRIVALS_PLANNED, sql.ARRIVALS_DONE, sql.ARRIVALS_PERIODIC),
     "finishes": (sql.FINISHES,),
     "slots": (sql.SLOTS,),
     "service_times": (sql.SERVICE_TIMES,),

@@ -205,6 +205,25 @@ def test_the_normal_of_a_busy_week_is_of_the_whole_week(
     assert m.percentile(normal, 0.5) == 100
 
 
+def test_a_batch_written_days_ahead_has_arrived_also_when_it_is_done(center: TaskCenter) -> None:
+    now = center.now()
+    claimed = start(center, WORKER, *[new(payload=f'{{"n": {n}}}') for n in range(5)])
+    ends = [succeeded(one, started_at=one.claimed_at, finished_at=now, runtime_ms=300) for one in claimed[:3]]
+    ends.append(failed(claimed[3], started_at=claimed[3].claimed_at, finished_at=now, runtime_ms=20))
+    assert center.worker_desk(WORKER).finish(ends) == []
+    bind = center.database.dialect.bind
+    due = bind(now - timedelta(minutes=20))
+    sql(center, "UPDATE task_center SET created_at = :at", at=bind(now - timedelta(days=3)))
+    sql(center, "UPDATE task_center SET plan_next_run_at = :due WHERE status <> 4", due=due)
+    center.intake.insert([new(plan_next_run_at=now + timedelta(hours=1))])
+    arrivals = live(center).frame("arrivals")
+    assert set(arrivals["source"]) == {"planned"}
+    assert int(arrivals["arrived"].sum()) == 4, (
+        "three are done, one runs; of a later retry only its writing is known"
+    )
+    assert diagnose("capacity", live(center)).verdict != "no_data"
+
+
 def test_nan_stays_missing(center: TaskCenter) -> None:
     frame = FRAMES["samples"].of([{"bucket_at": 0, "queue": "q", "queued_mean": None}])
     assert pd.isna(frame["queued_mean"].iloc[0])

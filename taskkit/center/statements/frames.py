@@ -50,6 +50,17 @@ ARRIVALS_NEW = _ARRIVED.replace("{source}", "new").replace(
 ARRIVALS_PLANNED = _ARRIVED.replace("{source}", "planned").replace(
     "{where}", "{force_dispatch} WHERE status IN (0, 1, 2, 4) AND id < :low AND task_type <> 1"
 )
+# Those of them that are over, by their first attempt: a retry has moved their time on, but not when it was dispatched.
+ARRIVALS_DONE = """
+SELECT {bucket(due_at)} AS bucket_at, queue, task_code, 'planned' AS source, COUNT(*) AS arrived
+FROM (
+  SELECT c.queue, c.task_code, CASE WHEN c.retry_count = 0 AND c.lost_count = 0
+    THEN COALESCE(c.plan_next_run_at, r.dispatched_at) ELSE r.dispatched_at END AS due_at
+  FROM task_run r {force_finished} {then_join} task_center c {force_primary} ON c.id = r.task_id
+  WHERE r.finished_at >= :since AND r.finished_at < :until AND r.attempt = 1 AND r.task_id < :low
+    AND c.task_type <> 1 AND c.status NOT IN (0, 1, 2, 4)) a
+WHERE due_at >= :since AND due_at < :until GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
 ARRIVALS_PERIODIC = """
 SELECT {bucket(o.fired_at)} AS bucket_at, c.queue, c.task_code, 'periodic' AS source, COUNT(*) AS arrived
 FROM task_occurrence o {force_state} {then_join} task_center c ON c.id = o.task_id

@@ -181,6 +181,13 @@ def test_workers_that_live_without_progress_are_told_before_the_dead() -> None:
     assert {one.cause for one in found.found[1:]} == {"dead"}
 
 
+def test_a_rate_of_retries_is_of_the_time_in_which_they_ran() -> None:
+    lately = diagnose("retry_storm", given(finishes=[finished(1000, failed=900, again=720)]))
+    assert lately.figure("retries_per_s") == 2.0, "720 in the last six minutes"
+    before = diagnose("retry_storm", given(finishes=[finished(1000, SINCE, failed=900, again=720)]))
+    assert before.figure("retries_per_s") == 0.2, "none since then, so 720 in the hour"
+
+
 def test_patience_is_counted_in_heartbeats() -> None:
     facts = [{"name": "worker_heartbeat_s", "value": "1.0"}]
     still = worker(last_progress_at=NOW - timedelta(seconds=14))

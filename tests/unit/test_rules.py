@@ -188,6 +188,15 @@ def test_a_rate_of_retries_is_of_the_time_in_which_they_ran() -> None:
     assert before.figure("retries_per_s") == 0.2, "none since then, so 720 in the hour"
 
 
+def test_a_batch_at_the_beginning_of_the_window_is_no_flow_that_stopped() -> None:
+    batch = diagnose("lost", given(finishes=[finished(100)], arrivals=[arrived(10_000)]))
+    assert (batch.verdict, batch.figure("arrival_before")) == ("healthy", 0.0)
+    flow = diagnose(
+        "lost", given(finishes=[finished(100)], arrivals=[arrived(60, at) for at in minutes()[:52]])
+    )
+    assert (flow.verdict, flow.figure("arrival_before")) == ("refused_enqueue", 1.0)
+
+
 def test_patience_is_counted_in_heartbeats() -> None:
     facts = [{"name": "worker_heartbeat_s", "value": "1.0"}]
     still = worker(last_progress_at=NOW - timedelta(seconds=14))

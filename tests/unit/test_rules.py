@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskkit.analytics import RULES, diagnose
-from taskkit.analytics.wording import verdicts
+from taskkit.analytics import RULES, Figure, diagnose
+from taskkit.analytics.wording import shown, verdicts
 from tests.incidents import (
     LATELY,
     NOW,
@@ -195,6 +195,22 @@ def test_a_batch_at_the_beginning_of_the_window_is_no_flow_that_stopped() -> Non
         "lost", given(finishes=[finished(100)], arrivals=[arrived(60, at) for at in minutes()[:52]])
     )
     assert (flow.verdict, flow.figure("arrival_before")) == ("refused_enqueue", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(98.96, "98.9 %"), (99.0, "99 %"), (99.96, "99.9 %"), (99.9999999, "99.9 %"), (100.0, "100 %"), (100, "100 %"),
+     (2 / 3 * 100, "66.6 %"), (9.999, "9.99 %"), (0.3, "0.3 %"), (0.04, "0.04 %"), (0.0, "0 %"), (None, "n/a"), (250.4, "250 %")],
+)  # fmt: skip
+def test_a_percentage_is_not_rounded_over_its_threshold(value: float | None, told: str) -> None:
+    assert shown(Figure("success_runs", value, "%"), "en") == told
+
+
+def test_an_alert_below_99_percent_does_not_say_99() -> None:
+    found = diagnose("success_rate", given(finishes=[finished(10_000, failed=104)], errors=[failing(n=104)]))
+    assert not found.healthy
+    assert "98.9 %" in found.text()
+    assert "99 %" not in found.text()
 
 
 def test_patience_is_counted_in_heartbeats() -> None:

@@ -146,7 +146,28 @@ def as_markdown(diagnosis: Diagnosis, language: str = "en") -> str:
     ]
     for number, (told, command) in enumerate(p.actions, 1):
         lines.append(f"{number}\\. {_chat(told)} `{command.replace('`', chr(39))}`")
-    return cut("\n\n".join([*lines, _chat(p.meta)]), CHAT_BYTES)
+    return _cut_whole("\n\n".join([*lines, _chat(p.meta)]))
+
+
+def _cut_whole(text: str) -> str:
+    """What fits a message; where it was cut nothing is left open: no escape, no code, no bold text."""
+    told = cut(text, CHAT_BYTES)
+    if told == text:
+        return told
+    kept, mark, rest = told.rpartition("… [")
+    begins = kept.rfind("\n") + 1
+    return kept[:begins] + _closed(kept[begins:]) + mark + rest
+
+
+def _closed(line: str) -> str:
+    """A line that was cut, without what would be left open at its end; as long as it is, signs of no effect are blanked."""
+    plain = re.sub(r"\\.", "  ", line)
+    if plain.count("`") % 2:
+        return line[: plain.rindex("`")]
+    plain = re.sub(r"`[^`]*`", lambda code: " " * len(code[0]), plain)
+    if plain.count("**") % 2:
+        return line[: plain.rindex("**")]
+    return line[:-1] if plain.endswith("\\") or re.search(r"(?<!\*)\*$", plain) else line
 
 
 def as_dict(diagnosis: Diagnosis, language: str = "en") -> dict[str, Any]:

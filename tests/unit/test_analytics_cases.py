@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from taskkit import analytics
-from taskkit.analytics import FRAMES, RULES, Diagnosis, Figure, GivenSource, Subject, Window, diagnose
+from taskkit.analytics import FRAMES, RULES, Action, Diagnosis, Figure, GivenSource, Subject, Window, diagnose
 from taskkit.analytics import measures as m
 from taskkit.analytics.rendering import CHAT_BYTES
 from tests.incidents import NOW, SINCE, WINDOW, finished, given, run, times, waiting, worker
@@ -235,3 +235,26 @@ def test_a_message_for_a_chat_fits_and_breaks_no_character_ana_01() -> None:
             assert "\ufffd" not in told
             assert "bytes in all]" in told
     assert NOW.tzinfo is UTC
+
+
+def left_open(told: str) -> str:
+    """What the line at which a message was cut leaves open; its mark stands for an ordinary letter."""
+    line = told.rpartition("… [")[0].rpartition("\n")[2]
+    plain = re.sub(r"\\.", "", line)
+    bold = re.sub(r"`[^`]*`", "", plain).replace("**", "", 2)
+    return "".join(sign for sign in ("`", "*", "\\") if sign in (plain.count("`") % 2 * "`" + bold))
+
+
+def test_where_a_message_is_cut_no_escape_no_code_and_no_bold_text_is_left_open() -> None:
+    """The length grows byte by byte, so that the cut falls on each place of a line once."""
+    at = {"since": SINCE, "until": NOW, "now": NOW}
+    for length in range(3160, 3380):
+        found = Diagnosis(
+            "backlog", "burst", "critical", "high", **at,
+            evidence=(Figure("error", "x" * length), Figure("code", "a_b*c_d"), Figure("error", "_*" * 9)),
+            actions=(Action("look", "taskkit limits set --key '**' \\ -- a_b"), Action("look", "x" * 300)),
+        )  # fmt: skip
+        told = found.markdown()
+        assert len(told.encode()) <= CHAT_BYTES
+        assert "bytes in all]" in told
+        assert left_open(told) == ""

@@ -240,6 +240,13 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], told: str) -> N
         whatif(given(), **options)
 
 
+def test_more_tasks_than_fit_into_memory_are_not_replayed_and_that_is_said() -> None:
+    source = given(**random_hour(3, 0.8) | {"load": [group(0.0, 20_000_000, 0.1)]})
+    found = whatif(source, load=2.0)
+    assert (found.too_many, found.replayed.tasks, found.variants) == (40_000_000, None, ())
+    assert "40,000,000 tasks are more than can be replayed" in str(found)
+
+
 def test_an_error_is_told_in_percent_and_not_of_what_nobody_notices() -> None:
     assert error(1.1, 1.0) == pytest.approx(10)
     assert error(0.001, 0.03) == 0.0

@@ -112,6 +112,11 @@ def test_attempts_do_not_multiply_tasks_ana_03() -> None:
     assert found.figure("tasks_repeated") == 1
     assert found.figure("overlapping") == 1
     assert len(found.found) == 1
+    both = "1: h:2:a 2026-03-01 00:16:00+00:00 … 2026-03-01 00:24:30+00:00, "
+    both += "h:3:a 2026-03-01 00:24:00+00:00 … 2026-03-01 00:25:00+00:00"
+    assert found.figure("overlaps") == both
+    assert both in found.text()
+    assert {f.name: f.value for f in found.found[0].figures}["overlaps"] == both
 
 
 def test_occurrences_of_one_periodic_task_are_different_wishes() -> None:

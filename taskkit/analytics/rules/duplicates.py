@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.rules.base import about
-from taskkit.analytics.rules.duplicates_causes import cut_at, findings, judged, overlapping
+from taskkit.analytics.rules.duplicates_causes import cut_at, findings, judged, overlapping, overlaps_told
 from taskkit.analytics.source import Source
 
 NEVER = "dispatched_twice"
@@ -76,13 +76,15 @@ def _rank(cause: str) -> int:
 
 def _evidence(source: Source, counts: Counter[str], most: int | None) -> tuple[Figure, ...]:
     runs = judged(source)
+    pairs = overlapping(runs)
     finished = int(source.frame("finishes")["finished"].sum())
     return (
         Figure("tasks_twice", sum(counts[cause] for cause in (NEVER, *CERTAIN)), "tasks"),
         Figure("tasks_late", counts["late_not_twice"], "tasks"),
-        Figure("overlapping", overlapping(runs), "pairs"),
+        Figure("overlapping", len(pairs), "pairs"),
         Figure("tasks_repeated", int((runs.groupby("task_id").size() > 1).sum()), "tasks"),
         Figure("runs_seen", finished or len(runs), "runs"),
+        *overlaps_told(pairs, source),
         *([Figure("repeated_at_most", most, "tasks")] if most else []),
         *(
             Figure(f"cause_{cause}", counts[cause], "tasks")

@@ -15,10 +15,21 @@ import pandas as pd
 import pytest
 
 from taskkit import analytics
-from taskkit.analytics import FRAMES, RULES, Action, Diagnosis, Figure, GivenSource, Subject, Window, diagnose
+from taskkit.analytics import (
+    FRAMES,
+    RULES,
+    Action,
+    Diagnosis,
+    Figure,
+    GivenSource,
+    Subject,
+    Window,
+    diagnose,
+    tables,
+)
 from taskkit.analytics import measures as m
 from taskkit.analytics.rendering import CHAT_BYTES
-from tests.incidents import NOW, SINCE, WINDOW, finished, given, run, times, waiting, worker
+from tests.incidents import NOW, SINCE, WINDOW, arrived, finished, given, run, times, waiting, worker
 
 NONSENSE = re.compile(r"\b(nan|nat|none|<na>|inf|-inf)\b|[{}]", re.IGNORECASE)
 SAMPLE: dict[str, Any] = {
@@ -206,6 +217,48 @@ def test_a_day_of_a_clock_change_has_its_own_length_ana_04(day: datetime, hours:
         found = diagnose(rule, source)
         assert nonsense(found) == []
         assert {"+01:00", "+02:00"} <= set(re.findall(r"\+0\d:00", found.text()))
+
+
+def by_day(zone: str, since: datetime, until: datetime, *at: datetime) -> list[tuple[str, ...]]:
+    """The table of days, of one task for each of these instants."""
+    rows = {"finishes": [finished(1, one) for one in at], "arrivals": [arrived(1, one) for one in at]}
+    frames = {name: FRAMES[name].of(found) for name, found in rows.items()}
+    return list(tables.days(GivenSource(Window(since, until, zone), frames, until)).rows)
+
+
+def test_days_are_those_of_the_zone_with_their_instants_ana_04() -> None:
+    since = datetime(2026, 2, 27, 16, tzinfo=UTC)
+    first = datetime(2026, 2, 28, 15, 59, 59, tzinfo=UTC)
+    events = [
+        first,
+        first + timedelta(seconds=1),
+        first + timedelta(days=1),
+        first + timedelta(days=1, seconds=1),
+    ]
+    midnights = [f"2026-0{day} 00:00:00+08:00" for day in ("2-28", "3-01", "3-02", "3-03")]
+    assert by_day("Asia/Shanghai", since, since + timedelta(days=3), *events) == [
+        ("2026-02-28", *midnights[:2], "1", "1", "1"),
+        ("2026-03-01", *midnights[1:3], "2", "2", "2"),
+        ("2026-03-02", *midnights[2:], "1", "1", "1"),
+    ]
+    utc = by_day("UTC", events[0] - timedelta(hours=1), events[-1] + timedelta(hours=1), *events)
+    assert [row[3] for row in utc] == ["2", "2"]
+
+
+def test_a_day_of_a_clock_change_has_all_its_hours_and_no_other_ana_04() -> None:
+    since = datetime(2026, 10, 24, 22, tzinfo=UTC)
+    events = [since + timedelta(hours=n) for n in range(49)]
+    found = by_day("Europe/Berlin", since, since + timedelta(hours=49), *events)
+    assert [(row[0], row[4]) for row in found] == [("2026-10-25", "25"), ("2026-10-26", "24")]
+    assert [row[1] for row in found] == ["2026-10-25 00:00:00+02:00", "2026-10-26 00:00:00+01:00"]
+
+
+def test_a_day_that_buckets_cannot_tell_apart_says_so_ana_04() -> None:
+    def note(zone: str) -> str:
+        return tables.days(GivenSource(Window(NOW - timedelta(days=7), NOW, zone), {}, NOW)).note
+
+    assert note("Asia/Shanghai") == ""
+    assert note("Europe/Berlin") == "counted by 2 h: what lies across a midnight counts where it begins"
 
 
 def test_a_window_is_half_open_on_the_bucket_ana_04() -> None:

@@ -76,7 +76,8 @@ def beating(nodes: pd.DataFrame, now: datetime, patience: float) -> pd.Series[bo
 
 
 def alive(workers: pd.DataFrame, now: datetime, patience: float = 1.0) -> pd.DataFrame:
-    """Workers with a fresh heartbeat that have not signed off and were not declared dead."""
+    """Workers with a fresh heartbeat that have not signed off and were not declared dead; each once."""
+    workers = workers.drop_duplicates("worker_id")
     fresh = beating(workers, now, patience)
     return workers[fresh & workers["stopped_at"].isna() & workers["lost_at"].isna()]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from taskkit.analytics import (
     Subject,
     Window,
     diagnose,
+    rendering,
     tables,
 )
 from taskkit.analytics import measures as m
@@ -184,6 +186,14 @@ def test_ids_that_stand_twice_do_not_count_twice_ana_03() -> None:
             nonsense(diagnose(rule, given(workers=workers, tasks=waiting(queued=5), finishes=[finished(5)])))
             == []
         )
+    source = given(workers=workers, tasks=waiting(queued=5), finishes=[finished(5)], arrivals=[arrived(5)])
+    assert diagnose("backlog", source).figure("slots") == 10
+    assert diagnose("capacity", source).figure("slots") == 10
+    assert diagnose("zombies", source).figure("workers_alive") == 2
+    dead = worker(3, heartbeat_at=SINCE, last_progress_at=SINCE)
+    assert diagnose("lost", given(workers=[dead, dead])).figure("workers_dead") == 1
+    found = diagnose("zombies", given(workers=[dead, dead], tasks=waiting(queued=5)))
+    assert (len(found.found), found.figure("workers_ill")) == (1, 1)
 
 
 def test_instants_of_any_zone_are_the_same_instants_ana_04() -> None:
@@ -268,7 +278,7 @@ def test_a_window_is_half_open_on_the_bucket_ana_04() -> None:
     assert int(m.between(rows, SINCE, NOW)["finished"].sum()) == 3
 
 
-def test_a_message_for_a_chat_fits_and_breaks_no_character_ana_01() -> None:
+def test_a_message_for_a_chat_fits_and_breaks_no_character_ana_01(monkeypatch: pytest.MonkeyPatch) -> None:
     found = diagnose("backlog", given(tasks=waiting(due=9), workers=[worker()], service_times=[times(3, 9)]))
     long = Diagnosis(
         found.rule, found.verdict, found.severity, found.confidence, SINCE, NOW, NOW,
@@ -277,24 +287,25 @@ def test_a_message_for_a_chat_fits_and_breaks_no_character_ana_01() -> None:
     )  # fmt: skip
     for language in ("en", "zh"):
         for cut_at in range(4):
-            told = Diagnosis(
-                **{
-                    **{f: getattr(long, f) for f in long.__slots__},
-                    "zone": "UTC",
-                    "details": {"queue": "x" * cut_at},
-                }
-            ).markdown(language)
+            told = replace(long, evidence=(Figure("error", "x" * cut_at), *long.evidence)).markdown(language)
             assert len(told.encode()) <= CHAT_BYTES
             assert "\ufffd" not in told
             assert "bytes in all]" in told
-    assert NOW.tzinfo is UTC
+            kept = told.rpartition("… [")[0]
+            monkeypatch.setattr(rendering, "CHAT_BYTES", 1_000_000)
+            whole = replace(long, evidence=(Figure("error", "x" * cut_at), *long.evidence)).markdown(language)
+            monkeypatch.undo()
+            assert whole.startswith(kept.removesuffix("**")), (
+                "what is left is the beginning, to the last character"
+            )
+            assert len(kept.encode()) > CHAT_BYTES - 60
 
 
 def left_open(told: str) -> str:
     """What the line at which a message was cut leaves open; its mark stands for an ordinary letter."""
     line = told.rpartition("… [")[0].rpartition("\n")[2]
-    plain = re.sub(r"\\.", "", line)
-    bold = re.sub(r"`[^`]*`", "", plain).replace("**", "", 2)
+    plain = re.sub(r"\\.", "x", line)
+    bold = re.sub(r"\*\*.+?\*\*", "", re.sub(r"`[^`]*`", "", plain))
     return "".join(sign for sign in ("`", "*", "\\") if sign in (plain.count("`") % 2 * "`" + bold))
 
 
@@ -311,3 +322,4 @@ def test_where_a_message_is_cut_no_escape_no_code_and_no_bold_text_is_left_open(
         assert len(told.encode()) <= CHAT_BYTES
         assert "bytes in all]" in told
         assert left_open(told) == ""
+    assert "\\ud83d" in replace(found, evidence=(Figure("error", "\ud83d"),)).markdown()

@@ -14,7 +14,7 @@ from taskkit.analytics import measures as m
 from taskkit.analytics.whatif import WhatIf, queueing, showing, whatif
 from taskkit.analytics.whatif.replaying import error
 from taskkit.errors import InputError
-from tests.incidents import NOW, SINCE, arrived, finished, given, times, worker
+from tests.incidents import SINCE, arrived, finished, given, times, worker
 
 HOUR = 3600.0
 SERVICE = 0.25
@@ -252,4 +252,6 @@ def test_an_error_is_told_in_percent_and_not_of_what_nobody_notices() -> None:
     assert error(0.001, 0.03) == 0.0
     assert error(None, 1.0) is None
     assert error(1.0, 0.0) is None
-    assert NOW > SINCE
+    assert error(0.5, 1.0) == pytest.approx(-50)
+    assert error(0.03, 0.001) == 0.0
+    assert error(0.001, 0.06) == pytest.approx(-98.33, abs=0.01)

@@ -89,7 +89,7 @@ def _arrivals(source: Source) -> tuple[float, float]:
 
 
 def _dead(source: Source) -> int:
-    workers = source.frame("workers")
+    workers = source.frame("workers").drop_duplicates("worker_id")
     silent = ~m.beating(workers, source.now, patience(source))
     return int((workers["stopped_at"].isna() & (silent | workers["lost_at"].notna())).sum())
 

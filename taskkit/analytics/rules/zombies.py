@@ -42,7 +42,7 @@ class ZombieFacts:
 
 def diagnose(source: Source) -> Diagnosis:
     """The verdict is the cause that explains the others; each worker has its own among the findings."""
-    workers = source.frame("workers")
+    workers = source.frame("workers").drop_duplicates("worker_id")
     workers = workers[workers["stopped_at"].isna()]
     look = ZombieFacts(
         source.now,

@@ -17,7 +17,7 @@ from taskkit.analytics.pictures.series import buckets, counts
 from taskkit.analytics.pictures.time_axis import MOST_TICKS, place, ticks
 from taskkit.errors import InputError
 from tests.cases import broken, healthy
-from tests.incidents import NOW, arrived, finished, given, run, waiting
+from tests.incidents import NOW, arrived, finished, given, run, waiting, worker
 
 ALL: list[Callable[[GivenSource], Picture]] = [
     getattr(pictures, name) for name in pictures.__all__ if name != "Picture"
@@ -93,6 +93,16 @@ def test_one_row_and_rows_with_gaps_make_a_picture(picture: Callable[[GivenSourc
         drawn = [node.get("d", "") for node in parsed(found.svg()).iter("{http://www.w3.org/2000/svg}path")]
         assert drawn or told == "no data"
         assert not [path for path in drawn if re.search("nan|inf", path)]
+
+
+def test_a_heartbeat_is_as_fresh_in_a_picture_as_in_a_diagnosis() -> None:
+    seen = [worker(heartbeat_at=NOW - timedelta(seconds=40))]
+    slow = [{"name": "worker_heartbeat_s", "value": "20"}]
+    slots = [{"bucket_at": NOW, "worker_id": "h:1:a", "pid": 1, "last_at": NOW}]
+    assert pictures.workers(given(workers=seen, slots=slots)).told.startswith("0 of 1 workers alive")
+    known = pictures.workers(given(workers=seen, slots=slots, facts=slow))
+    assert known.told.startswith("1 of 1 workers alive")
+    assert "last heartbeat" not in letters(known.svg())
 
 
 def test_the_backlog_tells_the_forecast_of_the_diagnosis() -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from taskkit.analytics import measures as m
-from taskkit.analytics.whatif import WhatIf, queueing, showing, whatif
+from taskkit.analytics.whatif import WhatIf, past, queueing, showing, whatif
 from taskkit.analytics.whatif.replaying import error
 from taskkit.errors import InputError
-from tests.incidents import SINCE, arrived, finished, given, times, worker
+from tests.incidents import NOW, SINCE, arrived, finished, given, times, worker
 
 HOUR = 3600.0
 SERVICE = 0.25
@@ -238,6 +238,16 @@ def test_the_same_window_gives_the_same_table() -> None:
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         whatif(given(), **options)
+
+
+def test_a_slot_of_the_past_lives_while_its_heartbeat_is_fresh_at_the_pace_of_the_installation() -> None:
+    frames: dict[str, Rows] = {"workers": [worker(processes=2, heartbeat_at=NOW - timedelta(seconds=40))]}
+    slow = [{"name": "worker_heartbeat_s", "value": "20"}]
+    gone, alive = (past.crew(given(**frames, facts=facts), None) for facts in ([], slow))
+    assert gone.seconds(HOUR) == 2 * (HOUR - 40)
+    assert alive.seconds(HOUR) == 2 * HOUR
+    twice = past.crew(given(workers=frames["workers"] * 2, facts=slow), None)
+    assert twice.most == 2, "a worker that stands twice has its slots once"
 
 
 def test_more_tasks_than_fit_into_memory_are_not_replayed_and_that_is_said() -> None:

@@ -15,6 +15,7 @@ from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.rules.backlog_facts import waiting_by_queue
 from taskkit.analytics.rules.base import about, patience, tasks_told
 from taskkit.analytics.source import Source
+from taskkit.beats import FRESH_S
 
 STILL_S, LOCK_S = 60.0, 5.0
 SPINNING, FULL = 5.0, 80.0
@@ -122,7 +123,7 @@ def _lock(source: Source) -> dict[str, Any] | None:
 
 def _cause(worker: Any, look: ZombieFacts) -> str:
     beat = m.age_s(worker.heartbeat_at, look.now)
-    if pd.notna(worker.lost_at) or beat is None or beat > m.FRESH_S * look.patience:
+    if pd.notna(worker.lost_at) or beat is None or beat > FRESH_S * look.patience:
         return "dead"
     last = worker.started_at if pd.isna(worker.last_progress_at) else worker.last_progress_at
     still = m.age_s(last, look.now)

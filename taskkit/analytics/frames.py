@@ -183,7 +183,7 @@ sample_id | n | | one of them
 new_tasks | n | tasks | of them, those of this window
 error | w | | what one of them said
 """),
-    frame("actions", "What persons did: the 1,000 newest.", """
+    frame("actions", "What persons did: the 1,000 newest; what they had run again in the day before, too.", """
 at | at | | when
 actor | w | | who
 action | w | | what

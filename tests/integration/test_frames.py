@@ -168,6 +168,20 @@ def test_an_occurrence_whose_first_run_ended_before_the_window_is_read_whole(cen
     assert diagnose("duplicates", source).verdict == "declared_dead_alive"
 
 
+def test_a_person_who_asked_for_it_before_the_window_is_known_all_the_same(center: TaskCenter) -> None:
+    """Asked for 35 minutes ago, done in the window of half an hour: nobody is called for a double dispatch."""
+    now = center.now().replace(microsecond=0)
+    for attempt, ago in ((1, 40), (2, 10)):
+        ran(center, 7, attempt, "success", now - timedelta(minutes=ago))
+    bind = center.database.dialect.bind
+    for action, task_id, ago in (("run_now", 7, 35), ("pause", 7, 36), ("run_now", 7, 60 * 30)):
+        text = "INSERT INTO task_action (at, actor, action, task_id) VALUES (:at, 'ada', :action, :id)"
+        sql(center, text, at=bind(now - timedelta(minutes=ago)), action=action, id=task_id)
+    source = LiveSource(center, Window.last(1800, now), now=now)
+    assert list(source.frame("actions")["action"]) == ["run_now"]
+    assert diagnose("duplicates", source).verdict == "run_again_by_person"
+
+
 def test_of_too_many_repeated_tasks_the_newest_are_read_and_the_diagnosis_says_so(
     center: TaskCenter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

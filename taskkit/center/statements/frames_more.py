@@ -99,7 +99,8 @@ SHARDS = "SELECT queue, shards, lists FROM task_queue ORDER BY queue LIMIT 5000"
 
 ACTIONS = """
 SELECT at, actor, action, task_id, SUBSTR(detail, 1, 200) AS detail FROM task_action
-WHERE at >= :since AND at < :until ORDER BY id DESC LIMIT 1000
+WHERE at < :until AND (at >= :since OR at >= :since_a_day AND action IN ('run_now', 'retry'))
+ORDER BY id DESC LIMIT 1000
 """
 
 # InnoDB tells when a transaction began by the clock on the server's wall.

@@ -1,7 +1,7 @@
 """From frames to verdicts: what a task center tells of a window, and what that means. Needs pandas.
 
-from taskkit.analytics import LiveSource, Window, diagnose
-diagnose("backlog", LiveSource(kit.center))
+from taskkit.analytics import LiveSource, diagnose, settings_facts
+diagnose("backlog", LiveSource(kit.center, facts=settings_facts(kit.settings)))
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taskkit.analytics.bundle import Bundle
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.frames import FRAMES
 from taskkit.analytics.names import RULES
-from taskkit.analytics.source import GivenSource, LiveSource, Source
+from taskkit.analytics.source import GivenSource, LiveSource, Source, settings_facts
 from taskkit.analytics.window import Window
 from taskkit.errors import InputError
 from taskkit.hints import suggest
@@ -38,6 +38,7 @@ __all__ = [
     "Subject",
     "Window",
     "diagnose",
+    "settings_facts",
 ]
 
 

@@ -85,7 +85,7 @@ first_at | at | | when the first of them began
 last_at | at | | when the last of them ended
 """),
     frame("service_times", "How long runs took, in bins.", _BY_CODE + _BINS.strip()),
-    frame("service_normal", "How long successful runs took in the seven days before, in bins.",
+    frame("service_normal", "How long successful runs took in the seven days before, in bins; a million of them, from everywhere in the week.",
           "task_code | w | | the code\n" + _BINS.strip()),
     frame("waits", "How long tasks waited, in bins.", _BUCKET + """queue | w | | the queue
 stage | w | | due_to_dispatched or due_to_started (first attempts), or dispatched_to_started
@@ -183,7 +183,7 @@ sample_id | n | | one of them
 new_tasks | n | tasks | of them, those of this window
 error | w | | what one of them said
 """),
-    frame("actions", "What persons did: the 1,000 newest.", """
+    frame("actions", "What persons did: the 1,000 newest; what they had run again in the day before, too.", """
 at | at | | when
 actor | w | | who
 action | w | | what

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 import pandas as pd
 
-FRESH_S = 15.0
+from taskkit.beats import FRESH_S
+
 HEARTBEAT_S = 5.0
 
 
@@ -75,8 +76,14 @@ def beating(nodes: pd.DataFrame, now: datetime, patience: float) -> pd.Series[bo
     return nodes["heartbeat_at"] >= pd.Timestamp(now - timedelta(seconds=FRESH_S * patience))
 
 
-def alive(workers: pd.DataFrame, now: datetime, patience: float = 1.0) -> pd.DataFrame:
-    """Workers with a fresh heartbeat that have not signed off and were not declared dead."""
+def fresh_s(facts: pd.DataFrame) -> float:
+    """So old a heartbeat may be here, at the pace of these facts."""
+    return FRESH_S * pace(facts)
+
+
+def alive(workers: pd.DataFrame, now: datetime, patience: float) -> pd.DataFrame:
+    """Workers with a fresh heartbeat that have not signed off and were not declared dead; each once."""
+    workers = workers.drop_duplicates("worker_id")
     fresh = beating(workers, now, patience)
     return workers[fresh & workers["stopped_at"].isna() & workers["lost_at"].isna()]
 

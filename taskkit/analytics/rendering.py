@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from taskkit.analytics.diagnosis import Diagnosis, Figure
 from taskkit.analytics.wording import catalogue, sentences, shown, word
 from taskkit.clock import iso
-from taskkit.texts import cut
+from taskkit.texts import cut, encodable
 
 COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "critical": "red"}
 HTML_COLOURS = {"ok": "#1a7f37", "note": "#0969da", "warning": "#9a6700", "critical": "#cf222e"}
@@ -20,6 +20,7 @@ CHAT_COLOURS = {"ok": "info", "note": "comment", "warning": "warning", "critical
 CHAT_BYTES = 3600
 CHAT_FOUND = 5
 SHOWN = 20
+BOLD = "**"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,30 @@ def as_markdown(diagnosis: Diagnosis, language: str = "en") -> str:
     ]
     for number, (told, command) in enumerate(p.actions, 1):
         lines.append(f"{number}\\. {_chat(told)} `{command.replace('`', chr(39))}`")
-    return cut("\n\n".join([*lines, _chat(p.meta)]), CHAT_BYTES)
+    return _cut_whole("\n\n".join([*lines, _chat(p.meta)]))
+
+
+def _cut_whole(text: str) -> str:
+    """What fits a message; where it was cut nothing is left open: no escape, no code, no bold text."""
+    text = encodable(text)
+    if len(text.encode()) <= CHAT_BYTES:
+        return text
+    kept, mark, rest = cut(text, CHAT_BYTES - len(BOLD)).rpartition("… [")
+    begins = kept.rfind("\n") + 1
+    return kept[:begins] + _closed(kept[begins:]) + mark + rest
+
+
+def _closed(line: str) -> str:
+    """A line that was cut: half a command and half a sign are taken away, bold text is ended."""
+    plain = re.sub(r"\\.", "  ", line)
+    if plain.count("`") % 2:
+        return line[: plain.rindex("`")]
+    plain = re.sub(r"`[^`]*`", lambda code: " " * len(code[0]), plain)
+    if plain.endswith("\\") or re.search(r"(?<!\*)\*$", plain):
+        line, plain = line[:-1], plain[:-1]
+    if plain.count(BOLD) % 2 == 0:
+        return line
+    return line.removesuffix(BOLD) if plain.endswith(BOLD) else line + BOLD
 
 
 def as_dict(diagnosis: Diagnosis, language: str = "en") -> dict[str, Any]:

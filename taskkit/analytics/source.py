@@ -16,6 +16,12 @@ from taskkit.hints import suggest
 
 if TYPE_CHECKING:
     from taskkit.center import TaskCenter
+    from taskkit.settings import Settings
+
+
+def settings_facts(settings: Settings) -> dict[str, str]:
+    """What of the settings a diagnosis must know: how often workers beat, for that is what its patience is counted in."""
+    return {"worker_heartbeat_s": str(settings.worker.heartbeat_s)}
 
 
 class Source(Protocol):
@@ -35,7 +41,8 @@ class Source(Protocol):
 class LiveSource:
     """Frames of a task center. Each is read once; ``now`` is the database's clock when this was made.
 
-    ``facts`` are further rows of the frame of that name: what no table holds, such as settings.
+    ``facts`` are further rows of the frame of that name: what no table holds. Give :func:`settings_facts`, so that all
+    who look judge alike.
     """
 
     def __init__(

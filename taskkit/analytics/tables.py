@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -84,6 +86,44 @@ def latencies(source: Source) -> Sheet:
         rows.append((int(part["runs"].sum()), (harmless(str(code)), f"{int(part['runs'].sum()):,}", *spans)))
     ordered = tuple(row for _, row in sorted(rows, key=lambda one: (-one[0], one[1])))[:MOST_ROWS]
     return Sheet(("code", "runs", "half up to", "95 % up to", "99 % up to", "usual half"), ordered)
+
+
+def days(source: Source) -> Sheet:
+    """By day of the window's zone, with the instants at which it begins and ends: what arrived, ended, and ended well."""
+    window = source.window
+    clock = ZoneInfo(window.zone)
+    days_there = _days(window.since, window.until, clock)
+    arrived, ended = (_day_of(source.frame(name), clock) for name in ("arrivals", "finishes"))
+    rows = []
+    for since, until in days_there:
+        day = since.astimezone(clock).date()
+        come, gone = arrived[arrived["day"] == day], ended[ended["day"] == day]
+        counts = (come["arrived"].sum(), gone["finished"].sum(), gone["succeeded"].sum())
+        instants = (at.astimezone(clock).isoformat(" ", "seconds") for at in (since, until))
+        rows.append((day.isoformat(), *instants, *(f"{int(n):,}" for n in counts)))
+    torn = any(since.timestamp() % window.bucket_s for since, _ in days_there[1:])
+    note = (
+        f"counted by {_told(window.bucket_s, 's')}: what lies across a midnight counts where it begins"
+        if torn
+        else ""
+    )
+    return Sheet(("day", "from", "until", "arrived", "ended", "ended well"), tuple(rows), note)
+
+
+def _day_of(frame: pd.DataFrame, clock: ZoneInfo) -> pd.DataFrame:
+    """With the day of the zone in which each bucket begins."""
+    return frame.assign(day=frame["bucket_at"].dt.tz_convert(clock).dt.date)
+
+
+def _days(since: datetime, until: datetime, clock: ZoneInfo) -> list[tuple[datetime, datetime]]:
+    """The days of the zone, from midnight to midnight; the first and the last as far as the window goes."""
+    marks, day = [since], since.astimezone(clock).date()
+    while True:
+        day += timedelta(days=1)
+        midnight = datetime(day.year, day.month, day.day, tzinfo=clock).astimezone(UTC)
+        if midnight >= until:
+            return list(pairwise([*marks, until]))
+        marks.append(midnight)
 
 
 def _head(column: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 import tomllib
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ def shown(figure: Figure, language: str) -> str:
         return value
     if figure.unit in {"s", "ms"}:
         return span(float(value) / (1000 if figure.unit == "ms" else 1), units)
-    number = digits(value)
+    number = percent(value) if figure.unit == "%" else digits(value)
     pattern = units.get(figure.unit, "{n} " + figure.unit if figure.unit else "{n}")
     return str(pattern).replace("{n}", number)
 
@@ -52,6 +53,14 @@ def digits(value: float) -> str:
     if isinstance(value, int) or abs(value) >= 100:
         return f"{round(value):,}"
     return f"{value:.3g}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
+
+
+def percent(value: float) -> str:
+    """Three digits that matter, never rounded up: 98.96 is below 99, and only what is whole is 100."""
+    if not 0.1 <= value < 100:
+        return digits(value)
+    places = 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{math.floor(round(value * 10**places, 9)) / 10**places:g}"
 
 
 def span(seconds: float, units: Mapping[str, str]) -> str:

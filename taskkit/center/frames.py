@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,11 +23,31 @@ Rows = list[dict[str, Any]]
 MARGIN_S = 86_400.0
 """Ids rise with the instant of writing, but for transactions that were open for less than this."""
 WEEK_S = 7 * 86_400.0
+MOST_NORMAL = 1_000_000
+PIECES = 1008
+"""A week with more runs is read in so many pieces of ten minutes, of each an equal share of that many runs."""
+GOLDEN = 0.618034
 THIN_ABOVE = 1_000_000
 MOST_TASKS = 2000
+"""The newest so many one-off tasks and occurrences that were repeated are read; the facts say so to diagnoses."""
 MOST_SLOTS = 86_400
 MOST_GROUPS = 100_000
 """What arrived is counted in slots of time, so many in a window at most; wider ones, where there would be more groups."""
+
+
+def _merged(rows: Rows) -> Rows:
+    """Bins of several pieces as one: the rows of one code and bin become one row."""
+    same: dict[tuple[str, int], Rows] = defaultdict(list)
+    for row in rows:
+        same[row["task_code"], int(row["bin"])].append(row)
+    return [
+        {
+            "task_code": code, "bin": number, "runs": sum(row["runs"] for row in group),
+            "min_ms": min(row["min_ms"] for row in group), "max_ms": max(row["max_ms"] for row in group),
+            "sum_ms": sum(row["sum_ms"] for row in group),
+        }
+        for (code, number), group in sorted(same.items())
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +65,10 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "lists": (sql.LISTS,),
     "running": (sql.RUNNING,),
     "samples": (sql.SAMPLES,),
-    "arrivals": (sql.ARRIVALS_NEW, sql.ARRIVALS_PLANNED, sql.ARRIVALS_PERIODIC),
+    "arrivals": (sql.ARRIVALS_NEW, sql.ARRIVALS_PLANNED, sql.ARRIVALS_DONE, sql.ARRIVALS_PERIODIC),
     "finishes": (sql.FINISHES,),
     "slots": (sql.SLOTS,),
     "service_times": (sql.SERVICE_TIMES,),
-    "service_normal": (sql.SERVICE_NORMAL,),
     "waits": (sql.WAITS_DUE, sql.WAITS_QUEUE, sql.WAITS_WHOLE),
     "turns": (load.TURNS,),
     "errors": (sql.ERRORS,),
@@ -76,6 +96,7 @@ class FrameDesk:
         self._special: dict[str, Callable[[FrameSpan], Rows]] = {
             "runs": self._repeated_runs,
             "twins": self._twins,
+            "service_normal": self._service_normal,
             "load": self._load,
             "workers": self._workers,
             "alerts": self._alerts,
@@ -139,14 +160,16 @@ class FrameDesk:
         return value
 
     def _repeated_runs(self, span: FrameSpan) -> Rows:
-        parameters = self._parameters(span, more.REPEATED + more.REPEATED_OCCURRENCES)
-        ids: list[int] = []
-        for template in (more.REPEATED, more.REPEATED_OCCURRENCES):
-            ids += [row["task_id"] for row in self._ask(template, parameters)]
+        """Of one-off tasks all runs; of periodic ones those of the occurrences that were repeated in the window."""
+        found = self._parameters(span, more.REPEATED + more.RUNS_OF_OCCURRENCES) | {"most": MOST_TASKS}
+        ids = {row["task_id"] for row in self._ask(more.REPEATED, found)}
         for twin in self._twins(span):
-            ids += [twin["first_id"], twin["last_id"]]
-        wanted = sorted(set(ids))[:MOST_TASKS]
-        return self._ask(more.RUNS_OF, {"ids": wanted}) if wanted else []
+            ids |= {twin["first_id"], twin["last_id"]}
+        rows = self._ask(more.RUNS_OF, {"ids": sorted(ids)}) if ids else []
+        return sorted(
+            [*rows, *self._ask(more.RUNS_OF_OCCURRENCES, found)],
+            key=lambda row: (row["task_id"], row["attempt"]),
+        )
 
     def _twins(self, span: FrameSpan) -> Rows:
         kept = self._last_twins
@@ -154,6 +177,27 @@ class FrameDesk:
             kept = span, self._ask(more.TWINS, self._parameters(span, more.TWINS))
             self._last_twins = kept
         return [dict(row) for row in kept[1]]
+
+    def _service_normal(self, span: FrameSpan) -> Rows:
+        """Of the whole week; where that is too much, of runs from everywhere in it, never of its last minutes alone."""
+        found = self._parameters(span, "") | {"most": MOST_NORMAL + 1}
+        if self._ask(sql.MANY_NORMAL, found)[0]["n"] <= MOST_NORMAL:
+            return self._ask(sql.SERVICE_NORMAL, found)
+        rows: Rows = []
+        for first in range(0, PIECES, sql.NORMAL_PARTS):
+            pieces = self._pieces(span.since, first) | {"each": max(1, MOST_NORMAL // PIECES)}
+            rows += self._ask(sql.SERVICE_NORMAL_PARTS, pieces)
+        return _merged(rows)
+
+    def _pieces(self, since: datetime, first: int) -> dict[str, Any]:
+        """From where to where; each begins elsewhere in its first half, so that no beat of the clock is read alone."""
+        bind, width, found = self.database.dialect.bind, WEEK_S / PIECES, {}
+        for n in range(sql.NORMAL_PARTS):
+            starts_s = (first + n - PIECES) * width
+            late_s = (first + n) * GOLDEN % 1 * width / 2
+            found[f"from_{n}"] = bind(since + seconds(starts_s + late_s))
+            found[f"to_{n}"] = bind(since + seconds(starts_s + width))
+        return found
 
     def _load(self, span: FrameSpan) -> Rows:
         """By slots of a day's second or a hundredth of one, four times as wide as long as there are too many groups."""
@@ -216,6 +260,7 @@ class FrameDesk:
         self._version()  # only a connection tells MariaDB from MySQL
         kind = "sqlite" if self.database.sqlite else "mariadb" if self._mariadb else "mysql"
         found: dict[str, object] = {"database_kind": kind, "database_version": self._version()}
+        found["repeated_at_most"] = MOST_TASKS
         found["missing_grants"] = ", ".join(self._missing())
         return [{"name": name, "value": str(value)} for name, value in found.items()]
 

@@ -12,7 +12,6 @@ from taskkit.cli.options import json_option, window_options
 
 if TYPE_CHECKING:
     from taskkit.analytics import Source
-    from taskkit.settings import Settings
 
 
 @click.command()
@@ -52,7 +51,7 @@ def command(front: Front, /, rule: str, language: str, strict: bool, as_json: bo
 
 def source_of(front: Front, options: dict[str, Any]) -> Source:
     """The bundle that was named, or the live database."""
-    from taskkit.analytics import Bundle, LiveSource, Window
+    from taskkit.analytics import Bundle, LiveSource, Window, settings_facts
 
     if options.get("bundle"):
         return Bundle(options["bundle"])
@@ -61,8 +60,3 @@ def source_of(front: Front, options: dict[str, Any]) -> Source:
     now = center.now()
     window = Window.last(options["since"], options["until"] or now, front.settings.timezone)
     return LiveSource(center, window, now=now, facts=settings_facts(front.settings))
-
-
-def settings_facts(settings: Settings) -> dict[str, str]:
-    """What of the settings a diagnosis must know: how often workers beat, for that is what its patience is counted in."""
-    return {"worker_heartbeat_s": str(settings.worker.heartbeat_s)}

@@ -96,9 +96,8 @@ def performed(
 
 def kept(kit: Taskkit, since: datetime, path: Path) -> None:
     """Write the bundle of a live stack."""
-    from taskkit.analytics import LiveSource, Window
+    from taskkit.analytics import LiveSource, Window, settings_facts
     from taskkit.analytics import bundle as bundles
-    from taskkit.cli.diagnose import settings_facts
 
     now = kit.center.now()
     source = LiveSource(kit.center, Window(since, now), now=now, facts=settings_facts(kit.settings))

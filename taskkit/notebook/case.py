@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from taskkit.analytics import Bundle, LiveSource, Source, Window
+from taskkit.analytics import Bundle, LiveSource, Source, Window, settings_facts
 from taskkit.clock import parse_instant, parse_span, seconds
 from taskkit.errors import InputError, NotFound
 
@@ -67,7 +67,8 @@ def open_case(
         must_exist(kit.settings)
     now = kit.center.now()
     window = window_of(since, until, now, zone or kit.settings.timezone)
-    return Case(LiveSource(kit.center, window, now=now), window, "the live installation")
+    source = LiveSource(kit.center, window, now=now, facts=settings_facts(kit.settings))
+    return Case(source, window, "the live installation")
 
 
 def must_exist(settings: Settings) -> None:

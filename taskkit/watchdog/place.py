@@ -125,12 +125,12 @@ class CheckPlace:
         return glance(self.settings, self.center)
 
     def _source(self, window_s: float, queues: tuple[str, ...]) -> Source:
-        from taskkit.analytics import LiveSource, Window
+        from taskkit.analytics import LiveSource, Window, settings_facts
         from taskkit.analytics.source import QueuesOnly
 
         live = self._sources.get(window_s)
         if live is None:
             window = Window.last(window_s, self.now, self.settings.timezone)
-            facts = {"worker_heartbeat_s": str(self.settings.worker.heartbeat_s)}
+            facts = settings_facts(self.settings)
             live = self._sources[window_s] = LiveSource(self.center, window, now=self.now, facts=facts)
         return QueuesOnly(live, queues) if queues else live

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
+from taskkit.analytics import diagnose
+from taskkit.analytics import measures as m
 from taskkit.analytics.bundle import Bundle, create
 from taskkit.analytics.frames import FRAMES
 from taskkit.analytics.source import LiveSource
 from taskkit.analytics.window import Window
-from taskkit.center import TaskCenter
+from taskkit.center import TaskCenter, frames
 from taskkit.center.outbox import Robot
 from taskkit.states import Status
 from tests.alert_rows import ended, written
@@ -126,6 +129,113 @@ def test_a_bundle_gives_the_same_frames_to_the_last_digit(center: TaskCenter, tm
     assert opened.manifest["database"]["kind"] in {"sqlite", "mariadb", "mysql"}
     again = create(source, tmp_path / "again.zip", schema=center.schema_revision())
     assert again.read_bytes() == (tmp_path / "incident.zip").read_bytes()
+
+
+def ran(center: TaskCenter, task_id: int, attempt: int, outcome: str, at: datetime, **fields: Any) -> None:
+    """A run that took 100 ms and ended at ``at``, as a row."""
+    bind = center.database.dialect.bind
+    values: dict[str, Any] = {
+        "task_id": task_id, "attempt": attempt, "outcome": outcome, "task_code": "mail", "queue": "q", "runtime_ms": 100,
+        "worker_id": f"h:{attempt}:a", "pid": attempt, "dispatched_at": at, "started_at": at, "finished_at": at,
+    } | fields  # fmt: skip
+    marks = ", ".join(f":{name}" for name in values)
+    told = {name: bind(one) if isinstance(one, datetime) else one for name, one in values.items()}
+    sql(center, f"INSERT INTO task_run ({', '.join(values)}) VALUES ({marks})", **told)
+
+
+def test_of_a_periodic_task_only_the_occurrence_that_was_repeated_is_read(center: TaskCenter) -> None:
+    now = center.now().replace(microsecond=0)
+    monday, today = now - timedelta(days=3), now - timedelta(minutes=10)
+    for attempt, outcome in ((1, "superseded"), (2, "success")):
+        ran(center, 7, attempt, outcome, monday, occurrence_at=monday)
+    ran(center, 7, 3, "success", today, occurrence_at=today)
+    source = live(center)
+    assert source.frame("runs").empty, "one run of its occurrence is no repetition"
+    ran(center, 7, 4, "failed", today, occurrence_at=today + timedelta(minutes=1))
+    ran(center, 7, 5, "success", today, occurrence_at=today + timedelta(minutes=1))
+    source = live(center)
+    assert list(source.frame("runs")["attempt"]) == [4, 5]
+    assert diagnose("duplicates", source).verdict == "retried_without_idempotency"
+
+
+def test_an_occurrence_whose_first_run_ended_before_the_window_is_read_whole(center: TaskCenter) -> None:
+    now = center.now().replace(microsecond=0)
+    planned = now - timedelta(hours=2)
+    ran(center, 7, 8, "superseded", planned, occurrence_at=planned)
+    ran(center, 7, 9, "success", now - timedelta(minutes=1), occurrence_at=planned)
+    source = live(center)
+    assert list(source.frame("runs")["attempt"]) == [8, 9]
+    assert diagnose("duplicates", source).verdict == "declared_dead_alive"
+
+
+def test_a_person_who_asked_for_it_before_the_window_is_known_all_the_same(center: TaskCenter) -> None:
+    """Asked for 35 minutes ago, done in the window of half an hour: nobody is called for a double dispatch."""
+    now = center.now().replace(microsecond=0)
+    for attempt, ago in ((1, 40), (2, 10)):
+        ran(center, 7, attempt, "success", now - timedelta(minutes=ago))
+    bind = center.database.dialect.bind
+    for action, task_id, ago in (("run_now", 7, 35), ("pause", 7, 36), ("run_now", 7, 60 * 30)):
+        text = "INSERT INTO task_action (at, actor, action, task_id) VALUES (:at, 'ada', :action, :id)"
+        sql(center, text, at=bind(now - timedelta(minutes=ago)), action=action, id=task_id)
+    source = LiveSource(center, Window.last(1800, now), now=now)
+    assert list(source.frame("actions")["action"]) == ["run_now"]
+    assert diagnose("duplicates", source).verdict == "run_again_by_person"
+
+
+def test_of_too_many_repeated_tasks_the_newest_are_read_and_the_diagnosis_says_so(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "MOST_TASKS", 2)
+    now = center.now().replace(microsecond=0)
+    for task_id in (1, 2, 3):
+        for attempt, outcome in ((1, "failed"), (2, "success")):
+            ran(center, task_id, attempt, outcome, now - timedelta(minutes=30 - task_id))
+            at = now - timedelta(minutes=40)
+            ran(center, 10 + task_id, attempt, outcome, at, occurrence_at=at)
+    source = live(center)
+    assert sorted(set(source.frame("runs")["task_id"])) == [2, 3, 12, 13]
+    assert diagnose("duplicates", source).verdict == "not_all_read"
+
+
+def test_the_normal_of_a_busy_week_is_of_the_whole_week(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A code that took 100 ms for a week, and 900 ms in the last hours, with more runs than all of the days before."""
+    now = center.now().replace(microsecond=0)
+    since = now - timedelta(hours=1)
+    for n in range(1, 61):
+        at = since - timedelta(hours=2 * n, minutes=n)
+        ran(center, n, 1, "success", at, runtime_ms=100)
+        ran(center, 100 + n, 1, "success", since - timedelta(seconds=2 * n), runtime_ms=900)
+        ran(center, 200 + n, 1, "success", since - timedelta(seconds=2 * n + 1), runtime_ms=900)
+    whole = live(center).frame("service_normal")
+    assert (int(whole["runs"].sum()), float(whole["sum_ms"].sum())) == (180, 60 * 100 + 120 * 900)
+    monkeypatch.setattr(frames, "MOST_NORMAL", 100)
+    normal = live(center).frame("service_normal")
+    assert not normal.duplicated(["task_code", "bin"]).any()
+    slow = normal[normal["min_ms"] == 900]["runs"].sum()
+    assert 1 <= slow <= 5, "of the last minutes no more than of other minutes"
+    assert normal[normal["min_ms"] == 100]["runs"].sum() >= 25
+    assert m.percentile(normal, 0.5) == 100
+
+
+def test_a_batch_written_days_ahead_has_arrived_also_when_it_is_done(center: TaskCenter) -> None:
+    now = center.now()
+    claimed = start(center, WORKER, *[new(payload=f'{{"n": {n}}}') for n in range(5)])
+    ends = [succeeded(one, started_at=one.claimed_at, finished_at=now, runtime_ms=300) for one in claimed[:3]]
+    ends.append(failed(claimed[3], started_at=claimed[3].claimed_at, finished_at=now, runtime_ms=20))
+    assert center.worker_desk(WORKER).finish(ends) == []
+    bind = center.database.dialect.bind
+    due = bind(now - timedelta(minutes=20))
+    sql(center, "UPDATE task_center SET created_at = :at", at=bind(now - timedelta(days=3)))
+    sql(center, "UPDATE task_center SET plan_next_run_at = :due WHERE status <> 4", due=due)
+    center.intake.insert([new(plan_next_run_at=now + timedelta(hours=1))])
+    arrivals = live(center).frame("arrivals")
+    assert set(arrivals["source"]) == {"planned"}
+    assert int(arrivals["arrived"].sum()) == 4, (
+        "three are done, one runs; of a later retry only its writing is known"
+    )
+    assert diagnose("capacity", live(center)).verdict != "no_data"
 
 
 def test_nan_stays_missing(center: TaskCenter) -> None:

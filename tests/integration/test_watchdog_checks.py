@@ -336,6 +336,25 @@ def test_a_second_effect_is_told_with_its_cause_and_a_second_task_only_when_aske
     assert town.breaches(rule("duplicates", causes=("dispatched_twice",))) == {}
 
 
+def test_more_repeated_tasks_than_can_be_read_are_no_data(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not read may be a second effect: an alert about one must not end."""
+    desk = town.center.worker_desk(WORKER)
+    town.worker()
+    first = start(town.center, WORKER, new(), new())
+    town.clock.move(seconds=1)
+    assert desk.finish([failed(one, started_at=one.claimed_at, runtime_ms=10) for one in first]) == []
+    town.clock.move(seconds=30)
+    again = desk.claim(messages(dispatch(town.center))).won
+    town.clock.move(seconds=1)
+    assert desk.finish([succeeded(one, started_at=one.claimed_at, runtime_ms=10) for one in again]) == []
+    assert town.levels(rule("duplicates")) == {"": ReadLevel.CLEAR}
+    monkeypatch.setattr("taskkit.center.frames.MOST_TASKS", 1)
+    town.clock.move(seconds=1)
+    assert town.levels(rule("duplicates")) == {"": ReadLevel.NO_DATA}
+
+
 def test_the_times_of_a_task_that_was_cancelled_are_not_missed(town: Town) -> None:
     task_id = plan(town)
     town.clock.move(seconds=200)

@@ -18,7 +18,10 @@ from taskkit.analytics import RULES, Bundle, diagnose
 from taskkit.analytics.bundle import create
 from taskkit.notebook.page import as_page
 from taskkit.notebook.running import kernel
+from taskkit.notebook.shelf import notebook_of
 from tests.cases import broken, healthy
+from tests.incidents import given
+from tests.unit.test_whatif import random_hour
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 RULE_OF = {
@@ -83,6 +86,24 @@ def test_a_notebook_ends_in_the_verdict_of_diagnose(
     assert all(one.healthy for one in expected.values()) or state == "broken"
     page = as_page(found)
     assert not re.search(r"""(src|href)\s*=\s*["'](?!#)|url\((?!#)|@import|<script""", page)
+
+
+def test_the_capacity_report_replays_its_window_before_it_says_what_if(engine: str, tmp_path: Path) -> None:
+    kept = create(given(**random_hour(5, 0.9)), tmp_path / "hour.zip")
+    papermill.execute_notebook(
+        notebook_of("capacity"), tmp_path / "done.ipynb", {"bundle": str(kept), "slots": [8]},
+        engine_name=engine, progress_bar=False, log_output=False,
+    )  # fmt: skip
+    cells = [
+        cell for cell in nbformat.read(tmp_path / "done.ipynb", as_version=4).cells if cell.get("outputs")
+    ]
+    tables = [out.data.get("text/html", "") for cell in cells for out in cell.outputs if "data" in out]
+    proof, variants = [table for table in tables if "past, replayed" in table]
+    rows = [re.findall(r"<td>([^<]*)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", proof)]
+    assert [row[0] for row in rows if row] == ["past, measured", "past, replayed", "  error"]
+    p95 = next(row for row in rows if row and row[0] == "  error")[3]
+    assert abs(float(p95.removesuffix(" %"))) <= 15, "the replay of this hour is near to what was measured"
+    assert "8 slots, 2 × the load" in variants
 
 
 def test_the_broken_case_is_bad_by_most_rules() -> None:

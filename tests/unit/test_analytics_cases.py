@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,22 @@ import pandas as pd
 import pytest
 
 from taskkit import analytics
-from taskkit.analytics import FRAMES, RULES, Diagnosis, Figure, GivenSource, Subject, Window, diagnose
+from taskkit.analytics import (
+    FRAMES,
+    RULES,
+    Action,
+    Diagnosis,
+    Figure,
+    GivenSource,
+    Subject,
+    Window,
+    diagnose,
+    rendering,
+    tables,
+)
 from taskkit.analytics import measures as m
 from taskkit.analytics.rendering import CHAT_BYTES
-from tests.incidents import NOW, SINCE, WINDOW, finished, given, run, times, waiting, worker
+from tests.incidents import NOW, SINCE, WINDOW, arrived, finished, given, run, times, waiting, worker
 
 NONSENSE = re.compile(r"\b(nan|nat|none|<na>|inf|-inf)\b|[{}]", re.IGNORECASE)
 SAMPLE: dict[str, Any] = {
@@ -173,6 +186,14 @@ def test_ids_that_stand_twice_do_not_count_twice_ana_03() -> None:
             nonsense(diagnose(rule, given(workers=workers, tasks=waiting(queued=5), finishes=[finished(5)])))
             == []
         )
+    source = given(workers=workers, tasks=waiting(queued=5), finishes=[finished(5)], arrivals=[arrived(5)])
+    assert diagnose("backlog", source).figure("slots") == 10
+    assert diagnose("capacity", source).figure("slots") == 10
+    assert diagnose("zombies", source).figure("workers_alive") == 2
+    dead = worker(3, heartbeat_at=SINCE, last_progress_at=SINCE)
+    assert diagnose("lost", given(workers=[dead, dead])).figure("workers_dead") == 1
+    found = diagnose("zombies", given(workers=[dead, dead], tasks=waiting(queued=5)))
+    assert (len(found.found), found.figure("workers_ill")) == (1, 1)
 
 
 def test_instants_of_any_zone_are_the_same_instants_ana_04() -> None:
@@ -208,6 +229,48 @@ def test_a_day_of_a_clock_change_has_its_own_length_ana_04(day: datetime, hours:
         assert {"+01:00", "+02:00"} <= set(re.findall(r"\+0\d:00", found.text()))
 
 
+def by_day(zone: str, since: datetime, until: datetime, *at: datetime) -> list[tuple[str, ...]]:
+    """The table of days, of one task for each of these instants."""
+    rows = {"finishes": [finished(1, one) for one in at], "arrivals": [arrived(1, one) for one in at]}
+    frames = {name: FRAMES[name].of(found) for name, found in rows.items()}
+    return list(tables.days(GivenSource(Window(since, until, zone), frames, until)).rows)
+
+
+def test_days_are_those_of_the_zone_with_their_instants_ana_04() -> None:
+    since = datetime(2026, 2, 27, 16, tzinfo=UTC)
+    first = datetime(2026, 2, 28, 15, 59, 59, tzinfo=UTC)
+    events = [
+        first,
+        first + timedelta(seconds=1),
+        first + timedelta(days=1),
+        first + timedelta(days=1, seconds=1),
+    ]
+    midnights = [f"2026-0{day} 00:00:00+08:00" for day in ("2-28", "3-01", "3-02", "3-03")]
+    assert by_day("Asia/Shanghai", since, since + timedelta(days=3), *events) == [
+        ("2026-02-28", *midnights[:2], "1", "1", "1"),
+        ("2026-03-01", *midnights[1:3], "2", "2", "2"),
+        ("2026-03-02", *midnights[2:], "1", "1", "1"),
+    ]
+    utc = by_day("UTC", events[0] - timedelta(hours=1), events[-1] + timedelta(hours=1), *events)
+    assert [row[3] for row in utc] == ["2", "2"]
+
+
+def test_a_day_of_a_clock_change_has_all_its_hours_and_no_other_ana_04() -> None:
+    since = datetime(2026, 10, 24, 22, tzinfo=UTC)
+    events = [since + timedelta(hours=n) for n in range(49)]
+    found = by_day("Europe/Berlin", since, since + timedelta(hours=49), *events)
+    assert [(row[0], row[4]) for row in found] == [("2026-10-25", "25"), ("2026-10-26", "24")]
+    assert [row[1] for row in found] == ["2026-10-25 00:00:00+02:00", "2026-10-26 00:00:00+01:00"]
+
+
+def test_a_day_that_buckets_cannot_tell_apart_says_so_ana_04() -> None:
+    def note(zone: str) -> str:
+        return tables.days(GivenSource(Window(NOW - timedelta(days=7), NOW, zone), {}, NOW)).note
+
+    assert note("Asia/Shanghai") == ""
+    assert note("Europe/Berlin") == "counted by 2 h: what lies across a midnight counts where it begins"
+
+
 def test_a_window_is_half_open_on_the_bucket_ana_04() -> None:
     rows = FRAMES["finishes"].of(
         [finished(1, SINCE), finished(2, NOW - timedelta(seconds=1)), finished(4, NOW)]
@@ -215,7 +278,7 @@ def test_a_window_is_half_open_on_the_bucket_ana_04() -> None:
     assert int(m.between(rows, SINCE, NOW)["finished"].sum()) == 3
 
 
-def test_a_message_for_a_chat_fits_and_breaks_no_character_ana_01() -> None:
+def test_a_message_for_a_chat_fits_and_breaks_no_character_ana_01(monkeypatch: pytest.MonkeyPatch) -> None:
     found = diagnose("backlog", given(tasks=waiting(due=9), workers=[worker()], service_times=[times(3, 9)]))
     long = Diagnosis(
         found.rule, found.verdict, found.severity, found.confidence, SINCE, NOW, NOW,
@@ -224,14 +287,39 @@ def test_a_message_for_a_chat_fits_and_breaks_no_character_ana_01() -> None:
     )  # fmt: skip
     for language in ("en", "zh"):
         for cut_at in range(4):
-            told = Diagnosis(
-                **{
-                    **{f: getattr(long, f) for f in long.__slots__},
-                    "zone": "UTC",
-                    "details": {"queue": "x" * cut_at},
-                }
-            ).markdown(language)
+            told = replace(long, evidence=(Figure("error", "x" * cut_at), *long.evidence)).markdown(language)
             assert len(told.encode()) <= CHAT_BYTES
             assert "\ufffd" not in told
             assert "bytes in all]" in told
-    assert NOW.tzinfo is UTC
+            kept = told.rpartition("… [")[0]
+            monkeypatch.setattr(rendering, "CHAT_BYTES", 1_000_000)
+            whole = replace(long, evidence=(Figure("error", "x" * cut_at), *long.evidence)).markdown(language)
+            monkeypatch.undo()
+            assert whole.startswith(kept.removesuffix("**")), (
+                "what is left is the beginning, to the last character"
+            )
+            assert len(kept.encode()) > CHAT_BYTES - 60
+
+
+def left_open(told: str) -> str:
+    """What the line at which a message was cut leaves open; its mark stands for an ordinary letter."""
+    line = told.rpartition("… [")[0].rpartition("\n")[2]
+    plain = re.sub(r"\\.", "x", line)
+    bold = re.sub(r"\*\*.+?\*\*", "", re.sub(r"`[^`]*`", "", plain))
+    return "".join(sign for sign in ("`", "*", "\\") if sign in (plain.count("`") % 2 * "`" + bold))
+
+
+def test_where_a_message_is_cut_no_escape_no_code_and_no_bold_text_is_left_open() -> None:
+    """The length grows byte by byte, so that the cut falls on each place of a line once."""
+    at = {"since": SINCE, "until": NOW, "now": NOW}
+    for length in range(3160, 3380):
+        found = Diagnosis(
+            "backlog", "burst", "critical", "high", **at,
+            evidence=(Figure("error", "x" * length), Figure("code", "a_b*c_d"), Figure("error", "_*" * 9)),
+            actions=(Action("look", "taskkit limits set --key '**' \\ -- a_b"), Action("look", "x" * 300)),
+        )  # fmt: skip
+        told = found.markdown()
+        assert len(told.encode()) <= CHAT_BYTES
+        assert "bytes in all]" in told
+        assert left_open(told) == ""
+    assert "\\ud83d" in replace(found, evidence=(Figure("error", "\ud83d"),)).markdown()

@@ -33,6 +33,11 @@ def twins(apart_s: float, kind: str = "payload") -> list[dict[str, Any]]:
 CASES: dict[str, dict[str, Any]] = {
     "no_data": {},
     "healthy": STORY,
+    "not_all_read": {
+        **STORY,
+        "facts": [{"name": "repeated_at_most", "value": "1"}],
+        "runs": [run(7, 1, "failed"), run(7, 2, "success")],
+    },
     "dispatched_twice": {**STORY, "runs": [run(7, 1, "success"), run(7, 2, "success")]},
     "declared_dead_alive": {**STORY, "runs": [run(7, 1, "superseded"), run(7, 2, "success")]},
     "killed_after_effect": {
@@ -65,6 +70,21 @@ def test_the_cases_are_all_the_documented_verdicts() -> None:
     assert set(CASES) == set(verdicts("duplicates"))
 
 
+def test_nothing_is_called_healthy_where_not_all_was_read() -> None:
+    facts = [{"name": "repeated_at_most", "value": "2"}]
+    runs = [run(7, 1, "failed"), run(7, 2, "success")]
+    whole = diagnose("duplicates", given(**STORY, facts=facts, runs=runs))
+    assert (whole.healthy, whole.figure("repeated_at_most")) == (True, None)
+    runs += [run(8, 1, "failed"), run(8, 2, "success")]
+    cut = diagnose("duplicates", given(**STORY, facts=facts, runs=runs))
+    assert (cut.verdict, cut.healthy, cut.figure("repeated_at_most")) == ("not_all_read", False, 2)
+    assert "newest 2 tasks" in cut.text()
+    runs += [run(9, 1, "superseded"), run(9, 2, "success")]
+    assert diagnose("duplicates", given(**STORY, facts=facts, runs=runs)).verdict == "declared_dead_alive"
+    often = [run(5, n, "failed", occurrence_at=SINCE + timedelta(minutes=n // 2)) for n in range(4, 8)]
+    assert diagnose("duplicates", given(**STORY, facts=facts, runs=often)).verdict == "not_all_read"
+
+
 def test_late_is_not_twice() -> None:
     found = diagnose("duplicates", given(**CASES["late_not_twice"]))
     assert found.figure("tasks_twice") == 0
@@ -92,6 +112,11 @@ def test_attempts_do_not_multiply_tasks_ana_03() -> None:
     assert found.figure("tasks_repeated") == 1
     assert found.figure("overlapping") == 1
     assert len(found.found) == 1
+    both = "1: h:2:a 2026-03-01 00:16:00+00:00 … 2026-03-01 00:24:30+00:00, "
+    both += "h:3:a 2026-03-01 00:24:00+00:00 … 2026-03-01 00:25:00+00:00"
+    assert found.figure("overlaps") == both
+    assert both in found.text()
+    assert {f.name: f.value for f in found.found[0].figures}["overlaps"] == both
 
 
 def test_occurrences_of_one_periodic_task_are_different_wishes() -> None:
@@ -99,6 +124,25 @@ def test_occurrences_of_one_periodic_task_are_different_wishes() -> None:
     assert diagnose("duplicates", given(**STORY, runs=runs)).verdict == "healthy"
     again = run(5, 4, "success", occurrence_at=SINCE + timedelta(minutes=3))
     assert diagnose("duplicates", given(**STORY, runs=[*runs, again])).verdict == "dispatched_twice"
+
+
+def test_what_was_doubled_before_the_window_is_not_told_again() -> None:
+    monday, noon = NOW - timedelta(days=3), NOW - timedelta(minutes=30)
+    ended = {"dispatched_at": monday, "started_at": monday, "finished_at": monday + timedelta(seconds=10)}
+    old = [run(7, n, how, occurrence_at=monday, **ended) for n, how in ((1, "superseded"), (2, "success"))]
+    fresh = [run(7, n, how, occurrence_at=noon) for n, how in ((9, "failed"), (10, "success"))]
+    found = diagnose("duplicates", given(**STORY, runs=[*old, *fresh]))
+    assert found.verdict == "retried_without_idempotency", found.text()
+    assert found.figure("overlapping") == 0
+    fresh[0]["outcome"] = "superseded"
+    assert diagnose("duplicates", given(**STORY, runs=[*old, *fresh])).verdict == "declared_dead_alive"
+
+
+def test_a_task_is_judged_whole_when_its_last_run_ended_in_the_window() -> None:
+    before = SINCE - timedelta(minutes=5)
+    ended = {"dispatched_at": before, "started_at": before, "finished_at": before + timedelta(seconds=10)}
+    runs = [run(7, 1, "superseded", **ended), run(7, 2, "success")]
+    assert diagnose("duplicates", given(**STORY, runs=runs)).verdict == "declared_dead_alive"
 
 
 def test_the_same_payload_written_long_apart_is_no_race() -> None:

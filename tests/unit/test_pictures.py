@@ -17,11 +17,20 @@ from taskkit.analytics.pictures.series import buckets, counts
 from taskkit.analytics.pictures.time_axis import MOST_TICKS, place, ticks
 from taskkit.errors import InputError
 from tests.cases import broken, healthy
-from tests.incidents import NOW, arrived, finished, given, run, waiting
+from tests.incidents import NOW, arrived, finished, given, run, waiting, worker
 
 ALL: list[Callable[[GivenSource], Picture]] = [
     getattr(pictures, name) for name in pictures.__all__ if name != "Picture"
 ]
+TOLD = {
+    "backlog": ("1 wait, 0/s arrive", "5 wait, 1.67/s arrive"),
+    "calendar": ("0 fired, 0 skipped, 0 missed, 1 planned", "6 fired, 0 skipped, 0 missed, 0 planned"),
+    "latency": ("no data", "runs half up to 200 ms"),
+    "outcomes": ("1 runs: 1 ended well", "7,200 runs: 7,200 ended well"),
+    "repeats": ("2 runs of 1 task", "no data"),
+    "workers": ("1 runs under way, 0 ended", "2 of 2 workers alive, 0 runs under way, 2,400 ended"),
+}
+"""What a picture says of one row with gaps, and of an hour in which all is well."""
 SUMMER_ENDS = datetime(2026, 10, 24, 22, tzinfo=UTC)
 
 
@@ -74,8 +83,26 @@ def test_one_row_and_rows_with_gaps_make_a_picture(picture: Callable[[GivenSourc
         occurrences=[{"bucket_at": NOW, "task_code": "a", "state": "planned", "occurrences": 1}],
         waits=[],
     )
-    assert picture(source).svg()
-    assert picture(healthy()).svg()
+    for found, told in zip((picture(source), picture(healthy())), TOLD[picture.__name__], strict=True):
+        assert told in found.told
+        assert found.title in letters(found.svg())
+        assert ("no data" in letters(found.svg())) == (told == "no data")
+        assert not re.search(
+            r"\b(nan|nat|inf|none)\b", " ".join([letters(found.svg()), found.told]), re.IGNORECASE
+        )
+        drawn = [node.get("d", "") for node in parsed(found.svg()).iter("{http://www.w3.org/2000/svg}path")]
+        assert drawn or told == "no data"
+        assert not [path for path in drawn if re.search("nan|inf", path)]
+
+
+def test_a_heartbeat_is_as_fresh_in_a_picture_as_in_a_diagnosis() -> None:
+    seen = [worker(heartbeat_at=NOW - timedelta(seconds=40))]
+    slow = [{"name": "worker_heartbeat_s", "value": "20"}]
+    slots = [{"bucket_at": NOW, "worker_id": "h:1:a", "pid": 1, "last_at": NOW}]
+    assert pictures.workers(given(workers=seen, slots=slots)).told.startswith("0 of 1 workers alive")
+    known = pictures.workers(given(workers=seen, slots=slots, facts=slow))
+    assert known.told.startswith("1 of 1 workers alive")
+    assert "last heartbeat" not in letters(known.svg())
 
 
 def test_the_backlog_tells_the_forecast_of_the_diagnosis() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskkit.analytics import RULES, diagnose
-from taskkit.analytics.wording import verdicts
+from taskkit.analytics import RULES, Figure, diagnose
+from taskkit.analytics.wording import shown, verdicts
 from tests.incidents import (
     LATELY,
     NOW,
@@ -171,6 +171,46 @@ def test_a_lock_of_our_own_tables_holds_up_a_worker_that_runs_nothing() -> None:
     ours = {**LOCKED, "lock_waits": [LOCKED["lock_waits"][0] | {"table_name": "`shop`.`task_center`"}]}
     found = diagnose("zombies", given(workers=[worker(busy=0, **STILL)], tasks=WORK, **ours))
     assert (found.verdict, found.confidence) == ("sql_row_lock", "high")
+
+
+def test_workers_that_live_without_progress_are_told_before_the_dead() -> None:
+    dead = [worker(n, heartbeat_at=OLD, last_progress_at=OLD) for n in range(100, 160)]
+    found = diagnose("zombies", given(tasks=WORK, workers=[*dead, worker(999, **STILL)], running=[]))
+    assert len(found.found) == 50
+    assert (found.found[0].subject, found.found[0].cause) == ("h:999:a", found.verdict)
+    assert {one.cause for one in found.found[1:]} == {"dead"}
+
+
+def test_a_rate_of_retries_is_of_the_time_in_which_they_ran() -> None:
+    lately = diagnose("retry_storm", given(finishes=[finished(1000, failed=900, again=720)]))
+    assert lately.figure("retries_per_s") == 2.0, "720 in the last six minutes"
+    before = diagnose("retry_storm", given(finishes=[finished(1000, SINCE, failed=900, again=720)]))
+    assert before.figure("retries_per_s") == 0.2, "none since then, so 720 in the hour"
+
+
+def test_a_batch_at_the_beginning_of_the_window_is_no_flow_that_stopped() -> None:
+    batch = diagnose("lost", given(finishes=[finished(100)], arrivals=[arrived(10_000)]))
+    assert (batch.verdict, batch.figure("arrival_before")) == ("healthy", 0.0)
+    flow = diagnose(
+        "lost", given(finishes=[finished(100)], arrivals=[arrived(60, at) for at in minutes()[:52]])
+    )
+    assert (flow.verdict, flow.figure("arrival_before")) == ("refused_enqueue", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(98.96, "98.9 %"), (99.0, "99 %"), (99.96, "99.9 %"), (99.9999999, "99.9 %"), (100.0, "100 %"), (100, "100 %"),
+     (2 / 3 * 100, "66.6 %"), (9.999, "9.99 %"), (0.3, "0.3 %"), (0.04, "0.04 %"), (0.0, "0 %"), (None, "n/a"), (250.4, "250 %")],
+)  # fmt: skip
+def test_a_percentage_is_not_rounded_over_its_threshold(value: float | None, told: str) -> None:
+    assert shown(Figure("success_runs", value, "%"), "en") == told
+
+
+def test_an_alert_below_99_percent_does_not_say_99() -> None:
+    found = diagnose("success_rate", given(finishes=[finished(10_000, failed=104)], errors=[failing(n=104)]))
+    assert not found.healthy
+    assert "98.9 %" in found.text()
+    assert "99 %" not in found.text()
 
 
 def test_patience_is_counted_in_heartbeats() -> None:

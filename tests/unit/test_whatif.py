@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from taskkit.analytics import measures as m
-from taskkit.analytics.whatif import WhatIf, queueing, showing, whatif
+from taskkit.analytics.whatif import WhatIf, past, queueing, showing, whatif
 from taskkit.analytics.whatif.replaying import error
 from taskkit.errors import InputError
 from tests.incidents import NOW, SINCE, arrived, finished, given, times, worker
@@ -240,9 +240,28 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], told: str) -> N
         whatif(given(), **options)
 
 
+def test_a_slot_of_the_past_lives_while_its_heartbeat_is_fresh_at_the_pace_of_the_installation() -> None:
+    frames: dict[str, Rows] = {"workers": [worker(processes=2, heartbeat_at=NOW - timedelta(seconds=40))]}
+    slow = [{"name": "worker_heartbeat_s", "value": "20"}]
+    gone, alive = (past.crew(given(**frames, facts=facts), None) for facts in ([], slow))
+    assert gone.seconds(HOUR) == 2 * (HOUR - 40)
+    assert alive.seconds(HOUR) == 2 * HOUR
+    twice = past.crew(given(workers=frames["workers"] * 2, facts=slow), None)
+    assert twice.most == 2, "a worker that stands twice has its slots once"
+
+
+def test_more_tasks_than_fit_into_memory_are_not_replayed_and_that_is_said() -> None:
+    source = given(**random_hour(3, 0.8) | {"load": [group(0.0, 20_000_000, 0.1)]})
+    found = whatif(source, load=2.0)
+    assert (found.too_many, found.replayed.tasks, found.variants) == (40_000_000, None, ())
+    assert "40,000,000 tasks are more than can be replayed" in str(found)
+
+
 def test_an_error_is_told_in_percent_and_not_of_what_nobody_notices() -> None:
     assert error(1.1, 1.0) == pytest.approx(10)
     assert error(0.001, 0.03) == 0.0
     assert error(None, 1.0) is None
     assert error(1.0, 0.0) is None
-    assert NOW > SINCE
+    assert error(0.5, 1.0) == pytest.approx(-50)
+    assert error(0.03, 0.001) == 0.0
+    assert error(0.001, 0.06) == pytest.approx(-98.33, abs=0.01)

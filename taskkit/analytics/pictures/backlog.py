@@ -77,7 +77,7 @@ def _waiting(axes: Axes, source: Source, queue: str, found: Diagnosis) -> dateti
 def _ahead(axes: Axes, now: datetime, most_s: float, found: Diagnosis) -> datetime:
     waits = float(found.figure("waiting") or 0)
     drains = [("drain_now", "as things are", RED, "--")]
-    if found.figure("slots_n") != found.figure("slots"):
+    if found.figure("slots_n") not in {None, found.figure("slots")}:
         drains.append(("drain_n", f"with {found.figure('slots_n')} slots", GREEN, ":"))
     spans = {name: _seconds(found.figure(name)) for name, *_ in drains}
     horizon = min(most_s, max((s for s in spans.values() if s), default=most_s / LOOK_AHEAD / 4) * 1.05)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 
-from taskkit.analytics.measures import alive
+from taskkit.analytics.measures import alive, pace
 from taskkit.analytics.pictures import time_axis
 from taskkit.analytics.pictures.picture import (
     BLUE,
@@ -117,7 +117,7 @@ def _running(axes: Axes, source: Source, shown: list[Line]) -> None:
 def _last_heard(axes: Axes, source: Source, shown: list[Line]) -> None:
     """Where the heartbeat of a worker stopped, and where it was declared dead."""
     seen = source.frame("workers")
-    silent = seen[~seen["worker_id"].isin(alive(seen, source.now)["worker_id"])]
+    silent = seen[~seen["worker_id"].isin(_alive(source)["worker_id"])]
     for column, point, colour, text in (
         ("heartbeat_at", "|", GREY, "last heartbeat"),
         ("lost_at", "X", RED, "declared dead"),
@@ -133,10 +133,14 @@ def _last_heard(axes: Axes, source: Source, shown: list[Line]) -> None:
             axes.scatter(x, y, marker=point, color=colour, s=42, label=text, zorder=4)
 
 
+def _alive(source: Source) -> pd.DataFrame:
+    return alive(source.frame("workers"), source.now, pace(source.frame("facts")))
+
+
 def _told(source: Source, lines: int) -> str:
     slots, running, seen = source.frame("slots"), source.frame("running"), source.frame("workers")
     more = f" The first {MOST_LINES} of {lines} lines are shown." if lines > MOST_LINES else ""
     return (
-        f"{len(alive(seen, source.now))} of {len(seen)} workers alive, {len(running)} runs under way, "
+        f"{len(_alive(source))} of {len(seen)} workers alive, {len(running)} runs under way, "
         f"{int(slots['runs'].sum()):,} ended, {int(slots['failed'].sum()):,} of them not well.{more}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,8 +10,10 @@ import pandas as pd
 from taskkit.analytics.diagnosis import Figure, Subject
 from taskkit.analytics.rules.base import tasks_told
 from taskkit.analytics.source import Source
+from taskkit.zone import load_zone
 
-EFFECT = ("success", "superseded", "lost", "timeout", "failed")
+Pair = tuple[Any, Any]
+MOST_PAIRS = 3
 RACE_S = 60.0
 HAD_SAID = "its handler had said"
 """So a lost run tells how far its handler had come, where it told of its progress."""
@@ -20,32 +22,84 @@ PERSONS = {"run_now", "retry"}
 
 def findings(source: Source) -> list[Subject]:
     """Each task and key that may have had more than one effect, or looks as if."""
-    runs = source.frame("runs").drop_duplicates(["task_id", "attempt"])
+    runs = judged(source)
     never, asked = never_begun(source.frame("workers"), runs), _asked_again(source.frame("actions"))
-    found = [one for _, story in _stories(runs) if (one := _of_task(story, never, asked)) is not None]
+    found = [one for _, story in _stories(runs) if (one := _of_task(story, never, asked, source)) is not None]
     return found + list(_of_keys(source.frame("twins"), runs))
 
 
-def overlapping(runs: pd.DataFrame) -> int:
-    """Pairs of runs of one task whose times overlap."""
-    timed = runs.dropna(subset=["started_at", "finished_at"]).drop_duplicates(["task_id", "attempt"])
-    return sum(_overlaps(story) for _, story in timed.groupby("task_id") if len(story) > 1)
+def judged(source: Source) -> pd.DataFrame:
+    """The runs of those tasks and occurrences of which one ran or ended in the window: older ones were told already."""
+    runs = source.frame("runs").drop_duplicates(["task_id", "attempt"])
+    began = runs["started_at"].fillna(runs["dispatched_at"]).fillna(runs["finished_at"])
+    before = runs["finished_at"] < pd.Timestamp(source.window.since)
+    there = ~before & ~(began >= pd.Timestamp(source.window.until))
+    wish = [runs["task_id"], _wish(runs)]
+    return runs[there.groupby(wish).transform("any").astype(bool)]
 
 
-def _overlaps(story: pd.DataFrame) -> int:
-    spans = sorted(zip(story["started_at"], story["finished_at"], strict=True))
-    return sum(later[0] < earlier[1] for n, earlier in enumerate(spans) for later in spans[n + 1 :])
+def cut_at(source: Source) -> int | None:
+    """How many repeated tasks were read, where there may be more: frames have only the newest of so many."""
+    told = dict(source.frame("facts").itertuples(index=False, name=None)).get("repeated_at_most")
+    most, runs = int(told) if told and str(told).isdecimal() else None, judged(source)
+    one_off, periodic = runs[runs["occurrence_at"].isna()], runs[runs["occurrence_at"].notna()]
+    several = one_off.loc[one_off["attempt"] > 1, "task_id"].nunique()
+    occurrences = len(periodic[["task_id", "occurrence_at"]].drop_duplicates())
+    return most if most and max(several, occurrences) >= most else None
+
+
+def _wish(runs: pd.DataFrame) -> pd.Series[Any]:
+    """Which occurrence a run belongs to; an empty text for a one-off task."""
+    return runs["occurrence_at"].astype("object").where(runs["occurrence_at"].notna(), "")
+
+
+def overlapping(runs: pd.DataFrame) -> list[Pair]:
+    """Pairs of runs of one task whose times overlap, the earlier one first."""
+    timed = runs.dropna(subset=["started_at", "finished_at"]).sort_values(["started_at", "finished_at"])
+    return [pair for _, story in timed.groupby("task_id") if len(story) > 1 for pair in _overlaps(story)]
+
+
+def overlaps_told(pairs: Sequence[Pair], source: Source) -> list[Figure]:
+    """Who overlapped whom and when, where anybody did."""
+    return [Figure("overlaps", _told_pairs(pairs, source.window.zone))] if pairs else []
+
+
+def _overlaps(story: pd.DataFrame) -> list[Pair]:
+    spans = list(story.itertuples())
+    return [
+        (earlier, later)
+        for n, earlier in enumerate(spans)
+        for later in spans[n + 1 :]
+        if later.started_at < earlier.finished_at
+    ]
+
+
+def _told_pairs(pairs: Sequence[Pair], zone: str) -> str:
+    """The first pairs with their workers and times."""
+    clock = load_zone(zone)
+
+    def one(run: Any) -> str:
+        start, end = (
+            at.tz_convert(clock).isoformat(" ", "seconds") for at in (run.started_at, run.finished_at)
+        )
+        return f"{run.worker_id or '?'} {start} … {end}"
+
+    return "; ".join(
+        f"{earlier.task_id}: {one(earlier)}, {one(later)}" for earlier, later in pairs[:MOST_PAIRS]
+    )
 
 
 def _stories(runs: pd.DataFrame) -> Iterator[tuple[tuple[int, object], pd.DataFrame]]:
     """The runs that answer one wish: those of a task, or of one occurrence of a periodic one."""
-    wishes = runs.assign(wish=runs["occurrence_at"].astype("object").where(runs["occurrence_at"].notna(), ""))
+    wishes = runs.assign(wish=_wish(runs))
     for (task_id, wish), story in wishes.groupby(["task_id", "wish"], sort=True):
         if len(story) > 1:
             yield (int(task_id), wish), story.sort_values("attempt")
 
 
-def _of_task(story: pd.DataFrame, never: set[tuple[int, int]], asked: set[int]) -> Subject | None:
+def _of_task(
+    story: pd.DataFrame, never: set[tuple[int, int]], asked: set[int], source: Source
+) -> Subject | None:
     task_id = int(story["task_id"].iloc[0])
     cause = _cause(story, never, task_id in asked)
     if cause is None:
@@ -56,10 +110,12 @@ def _of_task(story: pd.DataFrame, never: set[tuple[int, int]], asked: set[int]) 
         if pd.notna(first["dispatched_at"])
         else None
     )
+    pairs = overlapping(story)
     figures = (
         Figure("runs_of_task", len(story), "runs"),
         Figure("ended_after", waited, "s"),
-        Figure("overlapping", _overlaps(story.dropna(subset=["started_at", "finished_at"])), "pairs"),
+        Figure("overlapping", len(pairs), "pairs"),
+        *overlaps_told(pairs, source),
     )
     return Subject(cause, f"{task_id} {first['task_code']}", figures)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+from statistics import median_low
+
 import pandas as pd
 
 from taskkit.analytics import measures as m
@@ -70,16 +74,22 @@ def _most_at_once(finishes: pd.DataFrame) -> int:
 
 
 def _arrivals(source: Source) -> tuple[float, float]:
-    """Arrivals a second: before the recent part of the window, and in it."""
+    """Arrivals a second: as was usual before the recent part of the window, and in it.
+
+    Usual is the middle one of stretches as long as the recent part: one batch, however large, makes no habit.
+    """
     window, arrivals = source.window, source.frame("arrivals")
     arrivals = arrivals[arrivals["source"] == "new"]
     start = m.recent(window.since, window.until, window.bucket_s)
-    before = m.per_s(arrivals, "arrived", window.since, start) or 0.0
-    return before, m.per_s(arrivals, "arrived", start, window.until) or 0.0
+    before, recent = start - window.since, window.until - start
+    pieces = math.ceil(before / recent)
+    marks = [window.since + before * n / pieces for n in range(pieces)] + [start]
+    rates = [m.per_s(arrivals, "arrived", since, until) or 0.0 for since, until in pairwise(marks)]
+    return median_low(rates) if rates else 0.0, m.per_s(arrivals, "arrived", start, window.until) or 0.0
 
 
 def _dead(source: Source) -> int:
-    workers = source.frame("workers")
+    workers = source.frame("workers").drop_duplicates("worker_id")
     silent = ~m.beating(workers, source.now, patience(source))
     return int((workers["stopped_at"].isna() & (silent | workers["lost_at"].notna())).sum())
 

@@ -16,11 +16,12 @@ POISON = 4.0
 
 
 def diagnose(source: Source) -> Diagnosis:
-    """Runs of the recent part of the window: how many are retries, how many fail, of how many tasks and for which cause."""
+    """Runs of the recent part of the window, of all of it where none ended there: how many are retries, how many fail, of how many tasks and for which cause."""
     window = source.window
     start = m.recent(window.since, window.until, window.bucket_s)
     finishes = m.between(source.frame("finishes"), start, window.until)
-    finishes = finishes if len(finishes) else source.frame("finishes")
+    if finishes.empty:
+        start, finishes = window.since, source.frame("finishes")
     runs, again = int(finishes["finished"].sum()), int(finishes["again"].sum())
     failed = int(finishes[["failed", "timed_out"]].sum().sum())
     errors = source.frame("errors")

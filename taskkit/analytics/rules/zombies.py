@@ -15,6 +15,7 @@ from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.rules.backlog_facts import waiting_by_queue
 from taskkit.analytics.rules.base import about, patience, tasks_told
 from taskkit.analytics.source import Source
+from taskkit.beats import FRESH_S
 
 STILL_S, LOCK_S = 60.0, 5.0
 SPINNING, FULL = 5.0, 80.0
@@ -42,7 +43,7 @@ class ZombieFacts:
 
 def diagnose(source: Source) -> Diagnosis:
     """The verdict is the cause that explains the others; each worker has its own among the findings."""
-    workers = source.frame("workers")
+    workers = source.frame("workers").drop_duplicates("worker_id")
     workers = workers[workers["stopped_at"].isna()]
     look = ZombieFacts(
         source.now,
@@ -73,7 +74,7 @@ def diagnose(source: Source) -> Diagnosis:
         _confidence(verdict, missing, workers, causes, lock),
         evidence=_evidence(workers, causes, look, missing, verdict),
         actions=() if verdict in QUIET else _actions(verdict, lock, missing),
-        found=found,
+        found=sorted(found, key=lambda one: (ORDER.index(one.cause), one.subject)),
         details={**{k: lock.get(k) for k in ("holder", "account", "statement", "table")}, "missing_grants": missing},
     )  # fmt: skip
 
@@ -122,7 +123,7 @@ def _lock(source: Source) -> dict[str, Any] | None:
 
 def _cause(worker: Any, look: ZombieFacts) -> str:
     beat = m.age_s(worker.heartbeat_at, look.now)
-    if pd.notna(worker.lost_at) or beat is None or beat > m.FRESH_S * look.patience:
+    if pd.notna(worker.lost_at) or beat is None or beat > FRESH_S * look.patience:
         return "dead"
     last = worker.started_at if pd.isna(worker.last_progress_at) else worker.last_progress_at
     still = m.age_s(last, look.now)

@@ -76,15 +76,16 @@ def sharing(source: Source, queue: str | None) -> tuple[str, ...] | None:
 
 def crew(source: Source, queues: Sequence[str] | None) -> SlotsOverTime:
     """The slots there were: of workers that served these queues; where they are not known, as busy as the runs were."""
-    workers = source.frame("workers")
+    workers = source.frame("workers").drop_duplicates("worker_id")
     if queues is not None and len(workers):
         serves = [m.serves(str(names or ""), queues) for names in workers["queues"]]
         workers = workers[pd.Series(serves, index=workers.index, dtype=bool)]
     since, length = source.window.since, source.window.length_s
+    fresh_s = m.fresh_s(source.frame("facts"))
     lives = [
         life
         for one in workers.itertuples()
-        for life in [_life(one, since, source.now)] * int(one.processes)
+        for life in [_life(one, since, source.now, fresh_s)] * int(one.processes)
         if life.closed > 0 and life.opened < length
     ]
     found = SlotsOverTime(tuple(lives), "workers")
@@ -94,10 +95,10 @@ def crew(source: Source, queues: Sequence[str] | None) -> SlotsOverTime:
     return SlotsOverTime(steady(max(most, found.most)).lives, "runs") if most else found
 
 
-def _life(worker: object, since: datetime, now: datetime) -> Life:
+def _life(worker: object, since: datetime, now: datetime, fresh_s: float) -> Life:
     gone = [worker.stopped_at, worker.lost_at]  # type: ignore[attr-defined]
     silent = m.age_s(worker.heartbeat_at, now)  # type: ignore[attr-defined]
-    if pd.notna(gone[1]) or silent is None or silent > m.FRESH_S:
+    if pd.notna(gone[1]) or silent is None or silent > fresh_s:
         gone.append(worker.heartbeat_at)  # type: ignore[attr-defined]
     ends = [(pd.Timestamp(at) - pd.Timestamp(since)).total_seconds() for at in gone if pd.notna(at)]
     opened = (pd.Timestamp(worker.started_at) - pd.Timestamp(since)).total_seconds()  # type: ignore[attr-defined]

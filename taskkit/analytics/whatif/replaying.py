@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
 from taskkit.analytics import measures as m
 from taskkit.analytics.source import Source
@@ -14,6 +15,8 @@ from taskkit.analytics.whatif.past import QUANTILES, SlotsOverTime
 from taskkit.analytics.whatif.work import Work, expand, multiplied
 from taskkit.errors import InputError
 
+MOST_TASKS = 20_000_000
+"""More than so many are not replayed: they would need more than 4 GB."""
 SMALL_S = 0.05
 """An error of a wait that is smaller than this is none that anybody would notice."""
 
@@ -48,6 +51,8 @@ class WhatIf:
     way_s: float = 0.0
     turn_s: float = 0.0
     limits: Mapping[str, int] = field(default_factory=dict)
+    too_many: int = 0
+    """So many tasks, where that is too many and nothing was replayed."""
 
     @property
     def error_p50(self) -> float | None:
@@ -89,11 +94,20 @@ class Replay:
     way_s: float
     turn_s: float
 
-    def work(self) -> Work:
-        """The tasks of the queues that share the slots."""
-        frames = [self.source.frame(name) for name in ("load", "service_times")]
-        load, bins = (f if self.queues is None else f[f["queue"].isin(self.queues)] for f in frames)
-        return expand(load, bins, span_s=self.source.window.bucket_s)
+    def work(self, *, times: float = 1.0) -> Work:
+        """The tasks of the queues that share the slots; none, where there are too many of them."""
+        load = self._frame("load")
+        load = load.head(0) if self.too_many(times) else load
+        return expand(load, self._frame("service_times"), span_s=self.source.window.bucket_s)
+
+    def too_many(self, times: float) -> int:
+        """How many tasks there are, so many times, if that is more than can be replayed; else 0."""
+        total = round(int(self._frame("load")["tasks"].sum()) * max(1.0, times))
+        return total if total > MOST_TASKS else 0
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        found = self.source.frame(name)
+        return found if self.queues is None else found[found["queue"].isin(self.queues)]
 
     def line(
         self, name: str, work: Work, crew: SlotsOverTime, limits: Mapping[str, int], times: float
@@ -136,7 +150,7 @@ def whatif(
     queues = past.sharing(source, queue)
     of = None if queue is None else [queue]
     one = Replay(source, queue, queues, past.way_s(source, of), past.turn_s(source, queues))
-    work, old = one.work(), past.limits(source)
+    work, old = one.work(times=load), past.limits(source)
     crew = past.steady(past_slots) if past_slots else past.crew(source, queues)
     new = {name: n for name, n in (old | dict(limits or {})).items() if n is not None}
     replayed = (
@@ -164,11 +178,8 @@ def whatif(
         one.way_s,
         one.turn_s,
         new,
+        one.too_many(load),
     )
-
-
-def _called(slots: int, load: float) -> str:
-    return f"{slots} slots" if load == 1 else f"{slots} slots, {load:g} × the load"
 
 
 def _check(slots: Sequence[int], load: float, limits: Mapping[str, int | None]) -> None:

@@ -45,6 +45,8 @@ def rows(found: WhatIf) -> list[tuple[str, ...]]:
 def notes(found: WhatIf) -> list[str]:
     """What has to be known to read the table."""
     told = []
+    if found.too_many:
+        return [f"{found.too_many:,} tasks are more than can be replayed at once: give a shorter window."]
     if found.replayed.tasks is None:
         return ["Nothing arrived in this window: there is nothing to replay."]
     if found.sharing:

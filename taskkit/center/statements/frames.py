@@ -50,6 +50,17 @@ ARRIVALS_NEW = _ARRIVED.replace("{source}", "new").replace(
 ARRIVALS_PLANNED = _ARRIVED.replace("{source}", "planned").replace(
     "{where}", "{force_dispatch} WHERE status IN (0, 1, 2, 4) AND id < :low AND task_type <> 1"
 )
+# Those of them that are over, by their first attempt: a retry has moved their time on, but not when it was dispatched.
+ARRIVALS_DONE = """
+SELECT {bucket(due_at)} AS bucket_at, queue, task_code, 'planned' AS source, COUNT(*) AS arrived
+FROM (
+  SELECT c.queue, c.task_code, CASE WHEN c.retry_count = 0 AND c.lost_count = 0
+    THEN COALESCE(c.plan_next_run_at, r.dispatched_at) ELSE r.dispatched_at END AS due_at
+  FROM task_run r {force_finished} {then_join} task_center c {force_primary} ON c.id = r.task_id
+  WHERE r.finished_at >= :since AND r.finished_at < :until AND r.attempt = 1 AND r.task_id < :low
+    AND c.task_type <> 1 AND c.status NOT IN (0, 1, 2, 4)) a
+WHERE due_at >= :since AND due_at < :until GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
 ARRIVALS_PERIODIC = """
 SELECT {bucket(o.fired_at)} AS bucket_at, c.queue, c.task_code, 'periodic' AS source, COUNT(*) AS arrived
 FROM task_occurrence o {force_state} {then_join} task_center c ON c.id = o.task_id
@@ -88,13 +99,29 @@ SELECT {{bucket(r.finished_at)}} AS bucket_at, r.queue, r.task_code, {{bin(r.run
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
 """
 
-SERVICE_NORMAL = """
+_NORMAL = """
 SELECT task_code, {bin(runtime_ms)} AS bin, COUNT(*) AS runs, MIN(runtime_ms) AS min_ms, MAX(runtime_ms) AS max_ms,
   SUM(runtime_ms) AS sum_ms
-FROM (SELECT task_code, runtime_ms, outcome FROM task_run {force_finished}
-      WHERE finished_at >= :since_a_week AND finished_at < :since ORDER BY finished_at DESC LIMIT 1000000) r
-WHERE runtime_ms IS NOT NULL AND outcome = 'success' GROUP BY 1, 2 ORDER BY 1, 2
+FROM (:rows) r WHERE runtime_ms IS NOT NULL AND outcome = 'success' GROUP BY 1, 2 ORDER BY 1, 2
 """
+_NORMAL_RUNS = """SELECT task_code, runtime_ms, outcome FROM task_run {force_finished}
+      WHERE finished_at >= :from AND finished_at < :to"""
+MANY_NORMAL = """
+SELECT COUNT(*) AS n FROM (SELECT 1 FROM task_run {force_finished}
+  WHERE finished_at >= :since_a_week AND finished_at < :since LIMIT :most) r
+"""
+SERVICE_NORMAL = _NORMAL.replace(
+    ":rows", _NORMAL_RUNS.replace(":from", ":since_a_week").replace(":to", ":since")
+)
+NORMAL_PARTS = 24
+_PART = f"SELECT * FROM ({_NORMAL_RUNS} ORDER BY finished_at LIMIT :each) p"
+SERVICE_NORMAL_PARTS = _NORMAL.replace(
+    ":rows",
+    " UNION ALL ".join(
+        f"{_PART}{n}".replace(":from", f":from_{n}").replace(":to", f":to_{n}") for n in range(NORMAL_PARTS)
+    ),
+)
+"""So many pieces of the week at once: of each the first runs from ``:from_n`` on, as many as ``:each`` says."""
 
 # From the instant when it was due for the first time, so only runs that are the first of their task.
 _WAITS_FIRST = """

@@ -1,15 +1,10 @@
 """Statements of the frames about repeated runs, nodes, schedules, people, and transactions of a server."""
 
-# Tasks whose second or later attempt ended in the window, and occurrences with more than one run there.
+# Tasks whose second or later attempt ended in the window, the newest first.
 REPEATED = """
 SELECT r.task_id FROM task_run r {force_finished}
 WHERE r.finished_at >= :since AND r.finished_at < :until AND r.attempt > 1 AND r.occurrence_at IS NULL
-GROUP BY r.task_id ORDER BY r.task_id LIMIT 2001
-"""
-REPEATED_OCCURRENCES = """
-SELECT r.task_id FROM task_run r {force_finished}
-WHERE r.finished_at >= :since AND r.finished_at < :until AND r.occurrence_at IS NOT NULL
-GROUP BY r.task_id, r.occurrence_at HAVING COUNT(*) > 1 ORDER BY r.task_id LIMIT 2001
+GROUP BY r.task_id ORDER BY MAX(r.finished_at) DESC, r.task_id DESC LIMIT :most
 """
 
 # One business key: the same unique key, or the same code and payload, written more than once.
@@ -30,12 +25,26 @@ FROM (
 JOIN task_center c ON c.id = t.first_id ORDER BY t.tasks DESC, t.first_id
 """
 
-RUNS_OF = """
-SELECT r.task_id, r.attempt, r.task_code, r.queue, r.outcome, r.worker_id, r.host, r.pid, r.dispatched_at,
+_RUN = """r.task_id, r.attempt, r.task_code, r.queue, r.outcome, r.worker_id, r.host, r.pid, r.dispatched_at,
   r.started_at, r.finished_at, r.runtime_ms, r.occurrence_at, r.fingerprint, SUBSTR(r.error, 1, 200) AS error,
-  c.created_at, c.plan_next_run_at AS due_at, c.retry_count, c.lost_count, c.unique_key
-FROM task_run r LEFT JOIN task_center c ON c.id = r.task_id
-WHERE r.task_id IN :ids ORDER BY r.task_id, r.attempt
+  c.created_at, c.plan_next_run_at AS due_at, c.retry_count, c.lost_count, c.unique_key"""
+RUNS_OF = f"""
+SELECT {_RUN} FROM task_run r LEFT JOIN task_center c ON c.id = r.task_id
+WHERE r.task_id IN :ids AND r.occurrence_at IS NULL ORDER BY r.task_id, r.attempt
+"""
+# Occurrences with more than one run, one of which ended in the window: all runs of these, and none of any other.
+RUNS_OF_OCCURRENCES = f"""
+SELECT {_RUN} FROM (
+  SELECT r.task_id, r.occurrence_at, CASE WHEN MIN(r.attempt) > 100 THEN MIN(r.attempt) - 100 ELSE 0 END AS low, MAX(r.attempt) + 100 AS high
+  FROM task_run r {{force_finished}}
+  WHERE r.finished_at >= :since AND r.finished_at < :until AND r.occurrence_at IS NOT NULL
+  GROUP BY r.task_id, r.occurrence_at
+  HAVING COUNT(*) > 1 OR MAX(EXISTS (SELECT 1 FROM task_run e
+    WHERE e.task_id = r.task_id AND e.attempt = r.attempt - 1 AND e.occurrence_at = r.occurrence_at)) = 1
+  ORDER BY MAX(r.finished_at) DESC, r.task_id DESC LIMIT :most) w
+{{then_join}} task_run r ON r.task_id = w.task_id AND r.attempt BETWEEN w.low AND w.high
+  AND r.occurrence_at = w.occurrence_at
+LEFT JOIN task_center c ON c.id = r.task_id ORDER BY r.task_id, r.attempt
 """
 
 WORKERS = """
@@ -90,7 +99,8 @@ SHARDS = "SELECT queue, shards, lists FROM task_queue ORDER BY queue LIMIT 5000"
 
 ACTIONS = """
 SELECT at, actor, action, task_id, SUBSTR(detail, 1, 200) AS detail FROM task_action
-WHERE at >= :since AND at < :until ORDER BY id DESC LIMIT 1000
+WHERE at < :until AND (at >= :since OR at >= :since_a_day AND action IN ('run_now', 'retry'))
+ORDER BY id DESC LIMIT 1000
 """
 
 # InnoDB tells when a transaction began by the clock on the server's wall.

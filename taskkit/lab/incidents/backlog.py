@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 from taskkit.lab import handlers
+from taskkit.lab.flow import steady
 from taskkit.lab.stand import Stand
 from taskkit.lab.variants import Facts, variant
 from taskkit.render import counted
@@ -22,19 +22,6 @@ def _started(stand: Stand, slots: int, queues: str = "") -> None:
     stand.tell("starting a scheduler and a worker")
     stand.scheduler()
     stand.worker(queues, slots)
-
-
-def _steady(
-    stand: Stand, length_s: float, per_s: float, rng: random.Random, code: str = "push", **payload: Any
-) -> int:
-    """Producers at a steady mean rate; what is due by the clock is written, however late the beat comes."""
-    written = 0
-    for passed in stand.during(length_s, 0.25):
-        wanted = round(passed * per_s) - written + rng.choice((0, 1))
-        if wanted > 0:
-            stand.enqueue(code, wanted, **payload)
-            written += wanted
-    return written
 
 
 def _capacity(slots: int, service_s: float) -> float:
@@ -61,7 +48,7 @@ def midnight_release(stand: Stand, rng: random.Random) -> Facts:
 @variant("backlog", "too_few_workers", about="more arrives, steadily, than two slots can do")
 def too_few_workers(stand: Stand, rng: random.Random) -> Facts:
     _started(stand, 2)
-    written = _steady(stand, 16.0, 30.0 + rng.uniform(-2, 2), rng, "push", seconds=0.2)
+    written = steady(stand, 16.0, 30.0 + rng.uniform(-2, 2), rng, "push", seconds=0.2)
     return {"written": written, "slots": 2, "capacity_per_s": _capacity(2, 0.2), "binding": "workers"}
 
 
@@ -73,18 +60,18 @@ def slow_handler(stand: Stand, rng: random.Random) -> Facts:
     pace.write_text("0.05", encoding="ascii")
     _started(stand, 4)
     per_s = 16.0 + rng.uniform(-1, 1)
-    before = _steady(stand, 10.0, per_s, rng, "sync_rows")
+    before = steady(stand, 10.0, per_s, rng, "sync_rows")
     pace.write_text("0.6", encoding="ascii")
     slow_from = stand.center.now()
     stand.tell("the handler has become slow")
-    after = _steady(stand, 14.0, per_s * 1.6, rng, "sync_rows")
+    after = steady(stand, 14.0, per_s * 1.6, rng, "sync_rows")
     return {"written": before + after, "slots": 4, "fast_s": 0.05, "slow_s": 0.6, "slow_since": slow_from}
 
 
 @variant("backlog", "retries", about="the partner is down: every task fails, and its retries fill the queue")
 def failing_tasks(stand: Stand, rng: random.Random) -> Facts:
     _started(stand, 2)
-    written = _steady(stand, 16.0, 40.0 + rng.uniform(-3, 3), rng, "ask_partner")
+    written = steady(stand, 16.0, 40.0 + rng.uniform(-3, 3), rng, "ask_partner")
     return {"written": written, "slots": 2}
 
 
@@ -94,7 +81,7 @@ def failing_tasks(stand: Stand, rng: random.Random) -> Facts:
 def unserved_queue(stand: Stand, rng: random.Random) -> Facts:
     _started(stand, 2, "push")
     lonely = stand.enqueue("push", 40 + rng.randrange(20), queue="reports", seconds=0.1)
-    _steady(stand, 10.0, 5.0, rng, "push", seconds=0.05)
+    steady(stand, 10.0, 5.0, rng, "push", seconds=0.05)
     return {"queue": "reports", "waiting": len(lonely)}
 
 
@@ -107,7 +94,7 @@ def no_workers(stand: Stand, rng: random.Random) -> Facts:
         pass
     stand.kill(worker)
     stand.tell("the worker was killed")
-    _steady(stand, 10.0, 5.0, rng, "push", seconds=0.2)
+    steady(stand, 10.0, 5.0, rng, "push", seconds=0.2)
     return {"waiting": stand.center.read.counts().get(Status.DISPATCHED, 0)}
 
 
@@ -120,10 +107,10 @@ def no_workers(stand: Stand, rng: random.Random) -> Facts:
 def scheduler_killed(stand: Stand, rng: random.Random) -> Facts:
     scheduler = stand.scheduler()
     stand.worker(slots=2)
-    _steady(stand, 4.0, 5.0, rng, "push", seconds=0.05)
+    steady(stand, 4.0, 5.0, rng, "push", seconds=0.05)
     stand.kill(scheduler)
     stand.tell("the scheduler was killed")
-    written = _steady(stand, 14.0, 5.0, rng, "push", seconds=0.05)
+    written = steady(stand, 14.0, 5.0, rng, "push", seconds=0.05)
     return {"due": written}
 
 
@@ -143,5 +130,5 @@ def limit(stand: Stand, rng: random.Random) -> Facts:
 )
 def busy_but_healthy(stand: Stand, rng: random.Random) -> Facts:
     _started(stand, 4)
-    written = _steady(stand, 14.0, 10.0 + rng.uniform(-1, 1), rng, "push", seconds=0.2)
+    written = steady(stand, 14.0, 10.0 + rng.uniform(-1, 1), rng, "push", seconds=0.2)
     return {"written": written, "slots": 4, "capacity_per_s": _capacity(4, 0.2)}

@@ -8,27 +8,21 @@ import random
 import signal
 
 from taskkit.errors import TaskkitError
+from taskkit.lab.flow import steady
 from taskkit.lab.stand import Stand
 from taskkit.lab.variants import Facts, variant
 from taskkit.states import Status
 
 
-def _steady(stand: Stand, seconds: float, rng: random.Random) -> int:
-    """Eight tasks a second, by the clock."""
-    written = 0
-    for passed in stand.during(seconds, 0.25):
-        wanted = round(passed * 8.0) - written + rng.choice((0, 1))
-        if wanted > 0:
-            stand.enqueue("push", wanted, seconds=0.02)
-            written += wanted
-    return written
+def _eight_a_second(stand: Stand, length_s: float, rng: random.Random) -> int:
+    return steady(stand, length_s, 8.0, rng, seconds=0.02)
 
 
 @variant("lost", "wiped_redis", about="Redis loses everything (FLUSHALL) while tasks wait in it")
 def wiped_redis(stand: Stand, rng: random.Random) -> Facts:
     stand.scheduler()
     worker = stand.worker(slots=2)
-    _steady(stand, 2.0, rng)
+    _eight_a_second(stand, 2.0, rng)
     worker.signal(signal.SIGSTOP)
     ids = stand.enqueue("push", 20 + rng.randrange(20), seconds=0.02)
     stand.until("they were dispatched", lambda: stand.all_in(ids, Status.DISPATCHED))
@@ -45,7 +39,7 @@ def wiped_redis(stand: Stand, rng: random.Random) -> Facts:
 def dead_worker(stand: Stand, rng: random.Random) -> Facts:
     stand.scheduler()
     worker = stand.worker(slots=4)
-    _steady(stand, 2.0, rng)
+    _eight_a_second(stand, 2.0, rng)
     ids = stand.enqueue("charge", rng.randrange(2, 5), before_s=45.0, after_s=0.0, told=False)
     stand.until("they run", lambda: stand.all_in(ids, Status.RUNNING))
     worker_id = stand.worker_id(worker)
@@ -60,7 +54,7 @@ def dead_worker(stand: Stand, rng: random.Random) -> Facts:
 def handler_not_deployed(stand: Stand, rng: random.Random) -> Facts:
     stand.scheduler()
     stand.worker("push", slots=2)
-    _steady(stand, 3.0, rng)
+    _eight_a_second(stand, 3.0, rng)
     count = rng.randrange(3, 9)
     ids = stand.kit.producer.enqueue_many(
         [
@@ -80,7 +74,7 @@ def handler_not_deployed(stand: Stand, rng: random.Random) -> Facts:
 def refused_enqueue(stand: Stand, rng: random.Random) -> Facts:
     stand.scheduler()
     stand.worker(slots=2)
-    written = _steady(stand, 10.0, rng)
+    written = _eight_a_second(stand, 10.0, rng)
     stand.tell("the producer's new release is out")
     refused = 0
     for _ in stand.during(9.0, 0.125):
@@ -95,8 +89,8 @@ def refused_enqueue(stand: Stand, rng: random.Random) -> Facts:
 def healthy(stand: Stand, rng: random.Random) -> Facts:
     stand.scheduler()
     worker = stand.worker(slots=2)
-    written = _steady(stand, 6.0, rng)
+    written = _eight_a_second(stand, 6.0, rng)
     stand.worker(slots=2)
     worker.signal(signal.SIGTERM)
-    written += _steady(stand, 6.0, rng)
+    written += _eight_a_second(stand, 6.0, rng)
     return {"written": written}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import sqlite3
 from collections.abc import Iterator
 
 import sqlalchemy as sa
@@ -37,6 +38,19 @@ def _alone(server: sa.URL, statement: str) -> None:
         raise StoreError(f"the lab needs a schema of its own: {explain(error, server)}") from error
     finally:
         engine.dispose()
+
+
+def is_writable(database: Database, seconds: float = 0.3) -> bool:
+    """Whether SQLite's only write lock can be had soon; on a server each row has its own."""
+    if not database.sqlite:
+        return True
+    with contextlib.closing(sqlite3.connect(str(database.url.database), timeout=seconds)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        connection.rollback()
+        return True
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from taskkit.center import TaskCenter
+from taskkit.center.lab import fresh_schema, is_writable
 from taskkit.clock import monotonic
 from taskkit.errors import TaskkitError
 from taskkit.kit import Taskkit
@@ -30,6 +31,7 @@ APP = "taskkit.lab.handlers:kit"
 START_S = 90.0
 STOP_S = 15.0
 LOOK_S = 0.1
+FREEZES = 20
 LOGS = "logs"
 
 SCALED: Mapping[str, float] = {
@@ -86,8 +88,6 @@ class Stand:
 
     def _open(self) -> None:
         if self._given_url:
-            from taskkit.center.lab import fresh_schema
-
             self._stores["TASKKIT_DATABASE_URL"] = self._schema.enter_context(fresh_schema(self._given_url))
         if "TASKKIT_REDIS_URL" in self._stores:
             self._stores["TASKKIT_KEY_PREFIX"] = f"lab-{secrets.token_hex(4)}:"
@@ -212,6 +212,20 @@ class Stand:
         return found
 
     # time
+
+    def freeze(self, role: Role) -> None:
+        """Stop a process (SIGSTOP), but not while it has the only write lock of SQLite: nobody could go on then."""
+        for attempt in range(FREEZES):
+            role.signal(signal.SIGSTOP)
+            if role.pid is not None:
+                os.waitid(
+                    os.P_PID, role.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT
+                )  # till all its threads stand
+            if is_writable(self.center.database):
+                return
+            role.signal(signal.SIGCONT)
+            time.sleep(LOOK_S * (1 + attempt))
+        raise TaskkitError(f"SQLite was locked by a process whenever it was stopped, {FREEZES} times")
 
     def until(self, what: str, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for a condition; raises TaskkitError when it does not come."""

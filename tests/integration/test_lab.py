@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +18,12 @@ import sqlalchemy as sa
 from taskkit import Settings, Taskkit
 from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter
+from taskkit.center.lab import is_writable
 from taskkit.errors import DatabaseUnavailable, TaskkitError
 from taskkit.lab import leftovers
 from taskkit.lab.drills import Cuts, Drill, again_and_again
 from taskkit.lab.ground import Ground
+from taskkit.lab.stand import Stand
 from taskkit.names import DRILL_QUEUES
 from taskkit.scheduler.lost_workers import WorkerRecovery
 from taskkit.settings import Scheduler
@@ -50,6 +54,36 @@ def enter_worker(center: TaskCenter, worker_id: str, host: str, retries: int) ->
     beat = WorkerBeat(worker_id, host, os.getpid(), "q", 0, 0, 0, 0, 0, None, 0, 0.0, [], [], retries=retries)
     center.nodes.enter_worker(beat)
     center.nodes.beat_worker(beat)
+
+
+HOLDS_FOR_A_WHILE = """
+import sqlite3, sys, time
+with sqlite3.connect(sys.argv[1]) as connection:
+    connection.execute("BEGIN IMMEDIATE")
+    print("holds", flush=True)
+    end = time.process_time() + 0.03
+    while time.process_time() < end: pass
+time.sleep(600)
+"""
+
+
+def test_a_process_is_not_frozen_while_it_has_the_only_lock_of_sqlite(tmp_path: Path) -> None:
+    """Its lock would be held for as long as it is frozen, and with it everybody else."""
+    with Stand(out=tmp_path) as stand:
+        command = [sys.executable, "-c", HOLDS_FOR_A_WHILE, str(stand.center.database.url.database)]
+        with (
+            subprocess.Popen(command, stdout=subprocess.PIPE) as holder,
+            contextlib.ExitStack() as at_the_end,
+        ):
+            at_the_end.callback(holder.kill)
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"holds\n"
+            assert not is_writable(stand.center.database, 0)
+            role = Role("worker", [])
+            role.process = holder
+            stand.freeze(role)
+            assert psutil.Process(holder.pid).status() == psutil.STATUS_STOPPED
+            assert is_writable(stand.center.database, 0)
 
 
 def test_a_process_of_another_host_with_the_same_pid_is_another_one(ground: Ground) -> None:

@@ -88,7 +88,7 @@ def killed_before_claim(stand: Stand, rng: random.Random) -> Facts:
 
 def _taken_and_killed(stand: Stand, worker: Role, rng: random.Random) -> list[int]:
     """Stop the worker, have its messages wait for it, and let it take them while a transaction keeps it from the claim."""
-    worker.signal(signal.SIGSTOP)
+    stand.freeze(worker)
     ids = stand.enqueue("push", rng.randrange(3, MANY + 1), seconds=0.1)
     stand.until("they were dispatched", lambda: stand.all_in(ids, Status.DISPATCHED))
     with report_transaction(stand.center.database):
@@ -104,7 +104,7 @@ def flushed_while_waiting(stand: Stand, rng: random.Random) -> Facts:
     stand.scheduler()
     worker = stand.worker(slots=2)
     _well(stand, rng)
-    worker.signal(signal.SIGSTOP)
+    stand.freeze(worker)
     ids = stand.enqueue("push", 10 + rng.randrange(10), seconds=0.02)
     stand.until("they were dispatched", lambda: stand.all_in(ids, Status.DISPATCHED))
     stand.wipe()
@@ -123,7 +123,7 @@ def declared_dead_alive(stand: Stand, rng: random.Random) -> Facts:
     _well(stand, rng)
     ids = stand.enqueue("charge", rng.randrange(3, MANY), before_s=0.0, after_s=6.0, told=False)
     stand.until("all have charged", lambda: set(ids) <= set(stand.effects()))
-    frozen.signal(signal.SIGSTOP)
+    stand.freeze(frozen)
     stand.tell("a worker was stopped (SIGSTOP)")
     stand.until("some ran again", lambda: any(n > 1 for n in stand.effects().values()))
     frozen.signal(signal.SIGCONT)

@@ -23,7 +23,7 @@ def wiped_redis(stand: Stand, rng: random.Random) -> Facts:
     stand.scheduler()
     worker = stand.worker(slots=2)
     _eight_a_second(stand, 2.0, rng)
-    worker.signal(signal.SIGSTOP)
+    stand.freeze(worker)
     ids = stand.enqueue("push", 20 + rng.randrange(20), seconds=0.02)
     stand.until("they were dispatched", lambda: stand.all_in(ids, Status.DISPATCHED))
     stand.wipe()

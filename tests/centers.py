@@ -70,7 +70,8 @@ def periodic(now: datetime, cron: str = "* * * * *", zone: str = "UTC", **fields
 
 
 def sql(center: TaskCenter, statement: str, **values: Any) -> list[Any]:
-    """Run a statement of a person's; the rows it gave."""
+    """Run a statement of a person's; the rows it gave. A connection that others have cut meanwhile is replaced."""
+    center.database.read(lambda c: c.exec_driver_sql("SELECT 1").all())
     text = sa.text(center.database.dialect.render(statement))
     with center.database.engine.connect() as connection, connection.begin():
         result = connection.execute(text, values)

@@ -8,14 +8,14 @@ from typing import Any
 from bench.chaos.evidence import Move
 
 Rows = Sequence[Sequence[Any]]
-COLUMNS = "task, at, old, new, attempt_old, attempt_new, worker_old, worker_new, lost_count, firing, session"
+COLUMNS = "task, at, old, new, attempt_old, attempt_new, worker_old, worker_new, lost_count, firing, undone, session"
 WATCHED = "status attempt worker_id occurrence_at occurrence_attempt lost_count".split()
 
 TABLE = """
 CREATE TABLE chaos_audit (
   seq {serial}, task BIGINT NOT NULL, at DOUBLE NOT NULL, old INT, new INT, attempt_old INT NOT NULL,
   attempt_new INT NOT NULL, worker_old VARCHAR(120), worker_new VARCHAR(120), lost_count INT NOT NULL,
-  firing DOUBLE, session BIGINT)
+  firing DOUBLE, undone DOUBLE, session BIGINT)
 """
 
 CLOCK = {"mysql": "UNIX_TIMESTAMP(SYSDATE(6))", "sqlite": "(julianday('now') - 2440587.5) * 86400.0"}
@@ -37,17 +37,15 @@ def statements(kind: str) -> list[str]:
     clock, session = CLOCK[kind], SESSION[kind]
     fired = f"CASE WHEN NEW.occurrence_attempt = NEW.attempt AND NEW.status = 1 AND NOT OLD.status {SAME[kind]} 1 "
     fired += f"AND OLD.occurrence_attempt IS NULL THEN {INSTANT[kind]} END"
+    undone = "CASE WHEN OLD.status = 1 AND NEW.status = 0 AND OLD.occurrence_attempt = OLD.attempt "
+    undone += f"AND NEW.occurrence_attempt IS NULL THEN {INSTANT[kind]} END"
     changed = "NOT (" + " AND ".join(f"OLD.{c} {SAME[kind]} NEW.{c}" for c in WATCHED) + ")"
-    on_insert = (
-        f"NEW.id, {clock}, NULL, NEW.status, 0, NEW.attempt, NULL, NEW.worker_id, NEW.lost_count, NULL, "
-    )
+    on_insert = f"NEW.id, {clock}, NULL, NEW.status, 0, NEW.attempt, NULL, NEW.worker_id, NEW.lost_count, NULL, NULL, "
     on_update = (
         f"NEW.id, {clock}, OLD.status, NEW.status, OLD.attempt, NEW.attempt, OLD.worker_id, NEW.worker_id, "
-        f"NEW.lost_count, {fired}, "
+        f"NEW.lost_count, {fired}, {undone}, "
     )
-    on_delete = (
-        f"OLD.id, {clock}, OLD.status, NULL, OLD.attempt, 0, OLD.worker_id, NULL, OLD.lost_count, NULL, "
-    )
+    on_delete = f"OLD.id, {clock}, OLD.status, NULL, OLD.attempt, 0, OLD.worker_id, NULL, OLD.lost_count, NULL, NULL, "
     found = [TABLE.format(serial=SERIAL[kind])]
     for event, values, guard in (
         ("INSERT", on_insert, ""),
@@ -73,8 +71,8 @@ def read(query: Callable[[str], Rows], offset: float) -> list[Move]:
 
 
 def _moves(rows: Rows, offset: float) -> Iterable[Move]:
-    for seq, task, at, old, new, before, after, worker_old, worker_new, lost, firing, _ in rows:
-        planned = None if firing is None else round(float(firing))
+    for seq, task, at, old, new, before, after, worker_old, worker_new, lost, firing, undone, _ in rows:
+        planned = (None if at is None else round(float(at)) for at in (firing, undone))
         yield Move(
-            seq, task, float(at) + offset, old, new, before, after, worker_old, worker_new, lost, planned
+            seq, task, float(at) + offset, old, new, before, after, worker_old, worker_new, lost, *planned
         )

@@ -10,11 +10,19 @@ from bench.chaos.evidence import Occurrence, Periodic
 
 
 def fired_twice(case: Case) -> Iterator[Finding]:
-    """Occurrences whose first attempt was dispatched more than once, or which succeeded more than once."""
-    firings = Counter((move.task, move.firing) for move in case.evidence.moves if move.firing is not None)
-    for (task_id, planned), times in firings.items():
+    """Occurrences whose first attempt was dispatched more than once, or which succeeded more than once.
+
+    A dispatch that was put back is none, and must not have run.
+    """
+    for (task_id, planned), times in _firings(case).items():
         if times > 1:
             yield Finding(task_id, f"the occurrence of {planned} fired {times} times")
+    ran = {(run.task, run.attempt) for run in case.evidence.runs}
+    for move in case.evidence.moves:
+        if move.undone is not None and (move.task, move.attempt_new) in ran:
+            yield Finding(
+                move.task, f"the occurrence of {move.undone} was put back, and attempt {move.attempt_new} ran"
+            )
     succeeded = Counter(
         (run.task, run.occurrence)
         for run in case.evidence.runs
@@ -30,7 +38,7 @@ def never(case: Case, states: Counter[str]) -> Iterator[Finding]:
     rows: dict[int, dict[int, Occurrence]] = defaultdict(dict)
     for one in case.evidence.occurrences:
         rows[one.task][one.planned] = one
-    fired = {(move.task, move.firing) for move in case.evidence.moves if move.firing is not None}
+    fired = {key for key, times in _firings(case).items() if times > 0}
     for task_id, calendar in case.periodic.items():
         for planned in grid(calendar, case.evidence.horizon):
             row = rows[task_id].get(planned)
@@ -39,6 +47,17 @@ def never(case: Case, states: Counter[str]) -> Iterator[Finding]:
                 yield Finding(task_id, f"the occurrence of {planned} {wrong}")
             elif row is not None:
                 states[row.state] += 1
+
+
+def _firings(case: Case) -> Counter[tuple[int, int]]:
+    """How often each occurrence was dispatched for the first time, without what was put back."""
+    found: Counter[tuple[int, int]] = Counter()
+    for move in case.evidence.moves:
+        if move.firing is not None:
+            found[move.task, move.firing] += 1
+        if move.undone is not None:
+            found[move.task, move.undone] -= 1
+    return found
 
 
 def off_the_grid(case: Case) -> Iterator[Finding]:

@@ -37,7 +37,8 @@ class Run(msgspec.Struct, frozen=True):
 class Move(msgspec.Struct, frozen=True):
     """One line of the audit: what the trigger saw in an INSERT (``old`` is None) or UPDATE of task_center.
 
-    ``firing`` is the planned instant of the occurrence that this move was the first attempt of.
+    ``firing`` is the planned instant of the occurrence that this move was the first attempt of, ``undone`` that of
+    the one whose first attempt it put back, since the broker had refused its message.
     """
 
     seq: int
@@ -51,6 +52,7 @@ class Move(msgspec.Struct, frozen=True):
     worker_new: str | None = None
     lost_count: int = 0
     firing: int | None = None
+    undone: int | None = None
 
 
 class Effect(msgspec.Struct, frozen=True):

@@ -32,6 +32,7 @@ def _audit(case: Case, task_id: int) -> list[tuple[float, str]]:
         new = "nothing" if move.new is None else NAMES[move.new]
         text = f"audit   {old} → {new}, attempt {move.attempt_new}, worker {move.worker_new}"
         text += f", lost {move.lost_count}" if move.lost_count else ""
+        text += f", puts {move.undone} back" if move.undone else ""
         lines.append((move.at, text + (f", fires {move.firing}" if move.firing else "")))
     return lines
 

@@ -93,6 +93,20 @@ def test_the_first_attempt_of_an_occurrence_is_its_firing(center: TaskCenter) ->
     (won,) = desk.claim(messages_of(center, task_id)).won
     assert won.occurrence_at == now
     assert [m.firing for m in audited(center) if m.firing] == [int(now.timestamp())]
+    assert [m for m in audited(center) if m.undone] == []
+
+
+def test_a_firing_that_was_put_back_is_undone(center: TaskCenter) -> None:
+    center.intake.insert([periodic(center.now())])
+    now = center.now().replace(second=0, microsecond=0)
+    instant = center.database.dialect.bind(now)
+    rows(center, f"UPDATE task_center SET occurrence_at = '{instant}', plan_next_run_at = '{instant}'")
+    refused = dispatch(center)
+    assert center.dispatch.put_back(refused.won, refused.token) == 1
+    dispatch(center)
+    told = [(m.firing, m.undone) for m in audited(center) if m.firing or m.undone]
+    at = int(now.timestamp())
+    assert told == [(at, None), (None, at), (at, None)]
 
 
 def messages_of(center: TaskCenter, task_id: int) -> list[Any]:

@@ -131,6 +131,25 @@ def rung_again(age: float) -> Evidence:
     return evidence
 
 
+def put_back() -> Evidence:
+    """The broker refused the first push of an occurrence, which fired with the next attempt."""
+    evidence = one_attempt()
+    evidence.moves = [m for m in evidence.moves if m.task == ONE_OFF] + [
+        move(1, None, 0, 0, PERIODIC),
+        move(2, 0, 1, 1, PERIODIC, firing=NOON),
+        move(2.2, 1, 0, 1, PERIODIC, undone=NOON),
+        move(3, 0, 1, 2, PERIODIC, firing=NOON),
+        move(4, 1, 2, 2, PERIODIC),
+        move(7, 2, 0, 2, PERIODIC),
+        move(9, 0, 6, 2, PERIODIC),
+    ]
+    evidence.runs[1] = run(2, "success", 7, task=PERIODIC, occurrence=NOON)
+    evidence.effects[1] = effect(2, 5, 6, task=PERIODIC, occurrence=NOON)
+    evidence.tasks[1] = Task(PERIODIC, "tick", 1, 6, 2, 3, 0, 0)
+    evidence.faults = [Fault("redis restart", 1.9, 1.9, 2.4, 300)]
+    return evidence
+
+
 def dies(evidence: Evidence, at: float = 5.0) -> Evidence:
     """The first attempt's child is recorded to have died."""
     evidence.deaths = [Death(CHILD, at)]

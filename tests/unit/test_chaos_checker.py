@@ -22,6 +22,7 @@ from tests.unit.chaos_cases import (
     freezes,
     move,
     one_attempt,
+    put_back,
     run,
     rung_again,
     two_attempts,
@@ -58,6 +59,7 @@ GOOD = {
         two_attempts("superseded", how="ok", end=23.5, until=23.5)
     ),
     "the message was lost": rung_again(21),
+    "the broker refused an occurrence": put_back(),
 }
 
 
@@ -172,6 +174,29 @@ BAD: dict[str, tuple[Evidence, Change, str]] = {
         one_attempt(),
         lambda e: replaced(e, "moves", 1, firing=NOON, task=PERIODIC),
         TWICE,
+    ),
+    "a dispatch that was put back ran": (
+        one_attempt(),
+        lambda e: e.moves.extend(
+            [
+                move(2.2, 1, 0, 1, PERIODIC, undone=NOON),
+                move(2.4, 0, 1, 1, PERIODIC, firing=NOON),
+            ]
+        ),
+        TWICE,
+    ),
+    "an occurrence that was put back fires twice after that": (
+        put_back(),
+        lambda e: e.moves.append(move(9.5, 0, 1, 3, PERIODIC, firing=NOON)),
+        TWICE,
+    ),
+    "an occurrence that was put back and skipped is said to have fired": (
+        put_back(),
+        lambda e: (
+            replaced(e, "moves", 7, firing=None),
+            replaced(e, "occurrences", 0, state="fired"),
+        ),
+        NEVER,
     ),
     "one occurrence succeeds twice": (
         one_attempt(),

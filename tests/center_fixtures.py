@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from taskkit.center import TaskCenter
+from tests.centers import NOON, Clock, on_clock
 from tests.conftest import DATABASES, EXTERNAL_DATABASE
 from tests.databases import connect, fresh_database
 from tests.schemas import build
@@ -91,3 +92,16 @@ def empty(url: str) -> None:
         for table in TABLES:
             cursor.execute(f"DELETE FROM {table}")
         cursor.execute("COMMIT")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(NOON)
+
+
+@pytest.fixture
+def moving(center_url: str, clock: Clock) -> Iterator[TaskCenter]:
+    """A task center whose database believes in ``clock``."""
+    center = on_clock(center_url, clock)
+    yield center
+    center.close()

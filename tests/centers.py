@@ -54,6 +54,9 @@ def instant(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type, misc]
 
 
+NOON = instant(2026, 6, 1, 12)
+
+
 def new(code: str = "mail", **fields: Any) -> NewTask:
     """A task that is due now."""
     return NewTask(**({"task_code": code, "payload": "{}", "queue": QUEUE} | fields))

@@ -16,7 +16,8 @@ import httpx
 
 from taskkit.alerts import Notice
 from taskkit.receivers import digest
-from taskkit.receivers.addresses import NOTHING, Address, Hidden
+from taskkit.receivers.addressed import AtAddress
+from taskkit.receivers.addresses import NOTHING, Hidden
 from taskkit.receivers.answers import JSON, code_of, counted, decoded, encoded, looks_like_html, no_code, said
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.escaping import inert
@@ -24,7 +25,7 @@ from taskkit.receivers.fitting import Paper, fitted
 from taskkit.receivers.letters import Row
 from taskkit.receivers.markup import DINGTALK, PLAIN
 from taskkit.receivers.mentions import MOST_PEOPLE, Mentions
-from taskkit.receivers.protocol import ROBOT_BUDGET, USUAL, Form, Options, Payload, Reply, Verdict
+from taskkit.receivers.protocol import ROBOT_BUDGET, USUAL, Form, Payload, Reply, Verdict
 from taskkit.receivers.words import word
 
 log = logging.getLogger(__name__)
@@ -72,11 +73,9 @@ def signature(secret: str, timestamp_ms: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DingTalk:
+class DingTalk(AtAddress):
     """A custom robot of a DingTalk group."""
 
-    options: Options
-    address: Address
     secret: Hidden = NOTHING
     format: str = "markdown"
     keywords: tuple[str, ...] = ()
@@ -90,14 +89,6 @@ class DingTalk:
                 "receiver %r mentions %d people; DingTalk takes %d, so the others are left out",
                 self.options.name, self.options.mentions.people, MOST_PEOPLE,
             )  # fmt: skip
-
-    @property
-    def name(self) -> str:
-        return self.options.name
-
-    @property
-    def robot(self) -> str:
-        return self.address.robot
 
     def payloads(
         self, notice: Notice, form: Form = USUAL, *, language: str, zone: tzinfo

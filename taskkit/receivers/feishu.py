@@ -12,7 +12,8 @@ from typing import Any
 
 from taskkit.alerts import Notice
 from taskkit.receivers import digest
-from taskkit.receivers.addresses import NOTHING, Address, Hidden
+from taskkit.receivers.addressed import AtAddress
+from taskkit.receivers.addresses import NOTHING, Hidden
 from taskkit.receivers.answers import JSON, code_of, counted, decoded, encoded, no_code, said
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.escaping import inert, inert_code
@@ -20,7 +21,7 @@ from taskkit.receivers.fitting import Paper, fitted
 from taskkit.receivers.letters import Row
 from taskkit.receivers.markup import PLAIN
 from taskkit.receivers.mentions import Mentions
-from taskkit.receivers.protocol import USUAL, Form, Options, Payload, Reply, Verdict
+from taskkit.receivers.protocol import USUAL, Form, Payload, Reply, Verdict
 
 MOST_BODY_BYTES = 19_000
 """Of the 20 KB that are taken."""
@@ -48,25 +49,15 @@ def signature(secret: str, timestamp_s: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Feishu:
+class Feishu(AtAddress):
     """A custom robot of a Feishu group."""
 
-    options: Options
-    address: Address
     secret: Hidden = NOTHING
     format: str = "post"
     keywords: tuple[str, ...] = ()
     kind: str = "feishu"
     budget: int | None = BUDGET
     month: int | None = None
-
-    @property
-    def name(self) -> str:
-        return self.options.name
-
-    @property
-    def robot(self) -> str:
-        return self.address.robot
 
     def payloads(
         self, notice: Notice, form: Form = USUAL, *, language: str, zone: tzinfo

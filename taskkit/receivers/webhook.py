@@ -10,12 +10,13 @@ from typing import Any
 
 from taskkit.alerts import Event, Item, Notice
 from taskkit.clock import utc_now
-from taskkit.receivers.addresses import NOTHING, Address, Hidden
+from taskkit.receivers.addressed import AtAddress
+from taskkit.receivers.addresses import NOTHING, Hidden
 from taskkit.receivers.answers import JSON, encoded
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.finals import final_states
 from taskkit.receivers.message import words_of
-from taskkit.receivers.protocol import USUAL, Form, Options, Payload, Reply, Verdict
+from taskkit.receivers.protocol import USUAL, Form, Payload, Reply, Verdict
 from taskkit.texts import encodable
 
 NEVER = "0001-01-01T00:00:00Z"
@@ -26,23 +27,13 @@ PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(AtAddress):
     """A URL that takes alerts as JSON."""
 
-    options: Options
-    address: Address
     token: Hidden = NOTHING
     kind: str = "webhook"
     budget: int | None = None
     month: int | None = field(default=None)
-
-    @property
-    def name(self) -> str:
-        return self.options.name
-
-    @property
-    def robot(self) -> str:
-        return self.address.robot
 
     def payloads(
         self, notice: Notice, form: Form = USUAL, *, language: str, zone: tzinfo

@@ -10,14 +10,14 @@ from typing import Any
 
 from taskkit.alerts import Notice
 from taskkit.receivers import digest
-from taskkit.receivers.addresses import Address
+from taskkit.receivers.addressed import AtAddress
 from taskkit.receivers.answers import JSON, code_of, counted, decoded, encoded, no_code, said
 from taskkit.receivers.calling import Heard, post
 from taskkit.receivers.fitting import Paper, fitted
 from taskkit.receivers.letters import Row
 from taskkit.receivers.markup import PLAIN, WECOM, WECOM_V2, Markup
 from taskkit.receivers.mentions import Mentions
-from taskkit.receivers.protocol import ROBOT_BUDGET, USUAL, Form, Options, Payload, Reply, Verdict
+from taskkit.receivers.protocol import ROBOT_BUDGET, USUAL, Form, Payload, Reply, Verdict
 from taskkit.receivers.uploads import FILE_TYPE, multipart, upload_address
 from taskkit.receivers.words import word
 
@@ -44,23 +44,13 @@ SMALLEST_FILE, LARGEST_FILE = 6, 20 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class WeCom:
+class WeCom(AtAddress):
     """A robot of a WeCom group."""
 
-    options: Options
-    address: Address
     format: str = "markdown"
     kind: str = "wecom"
     budget: int | None = ROBOT_BUDGET
     month: int | None = None
-
-    @property
-    def name(self) -> str:
-        return self.options.name
-
-    @property
-    def robot(self) -> str:
-        return self.address.robot
 
     def payloads(
         self, notice: Notice, form: Form = USUAL, *, language: str, zone: tzinfo

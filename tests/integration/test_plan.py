@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from taskkit.center.occurrences import settle
 from taskkit.cron import parse
 from taskkit.states import OccurrenceState
 from tests.centers import (
+    NOON,
     Clock,
     at_once,
     columns,
@@ -27,41 +27,9 @@ from tests.centers import (
     succeeded,
     task,
 )
+from tests.planned import W1, adopt, run_once
 
 pytest_plugins = ["tests.center_fixtures"]
-
-W1 = "host-1:11:aaaa"
-
-NOON = instant(2026, 6, 1, 12)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(NOON)
-
-
-@pytest.fixture
-def moving(center_url: str, clock: Clock) -> Iterator[TaskCenter]:
-    """A task center whose database believes in ``clock``."""
-    center = on_clock(center_url, clock)
-    yield center
-    center.close()
-
-
-def adopt(center: TaskCenter) -> int:
-    return center.plan.adopt(center.dispatch.due_lists()[0])
-
-
-def run_once(center: TaskCenter) -> list[datetime | None]:
-    """One scheduler and one worker: dispatch what is due, run it in no time; the occurrences that ran."""
-    batch = dispatch(center)
-    if batch.misfired:
-        center.plan.plan_ids(batch.misfired)
-        batch = dispatch(center)
-    desk = center.worker_desk(W1)
-    won = desk.claim(messages(batch)).won
-    desk.finish([succeeded(claimed) for claimed in won])
-    return [claimed.occurrence_at for claimed in won]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,56 +12,23 @@ from taskkit.cron import parse
 from taskkit.errors import CronError
 from taskkit.states import Status, TaskType
 from tests.centers import (
+    NOON,
     Clock,
     dispatch,
     instant,
-    messages,
     new,
     occurrences,
     on_clock,
     periodic,
     plain_insert,
     sql,
-    succeeded,
     task,
 )
 from tests.databases import connect
 from tests.naughty import naughty_strings
+from tests.planned import adopt, run_once
 
 pytest_plugins = ["tests.center_fixtures"]
-
-W1 = "host-1:11:aaaa"
-
-NOON = instant(2026, 6, 1, 12)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(NOON)
-
-
-@pytest.fixture
-def moving(center_url: str, clock: Clock) -> Iterator[TaskCenter]:
-    """A task center whose database believes in ``clock``."""
-    center = on_clock(center_url, clock)
-    yield center
-    center.close()
-
-
-def adopt(center: TaskCenter) -> int:
-    return center.plan.adopt(center.dispatch.due_lists()[0])
-
-
-def run_once(center: TaskCenter) -> list[datetime | None]:
-    """One scheduler and one worker: dispatch what is due, run it in no time; the occurrences that ran."""
-    batch = dispatch(center)
-    if batch.misfired:
-        center.plan.plan_ids(batch.misfired)
-        batch = dispatch(center)
-    desk = center.worker_desk(W1)
-    won = desk.claim(messages(batch)).won
-    desk.finish([succeeded(claimed) for claimed in won])
-    return [claimed.occurrence_at for claimed in won]
 
 
 def test_rule_21_a_plain_insert_of_a_code_becomes_a_task_that_is_due_at_once(center: TaskCenter) -> None:

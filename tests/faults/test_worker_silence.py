@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskkit.states import Status
-from tests.processes import APP, Process, Stack, on_servers
+from tests.processes import APP, Installation, Process, Stack, on_servers
 from tests.servers import MariaDB, Valkey, available
 from tests.waiting import wait_until
 
@@ -17,6 +17,11 @@ pytestmark = pytest.mark.faults
 READ_S = 2.0
 FOUND_OUT_S = 50.0
 """A call is repeated over new connections, each of which has some seconds for its greeting."""
+
+
+LATE_S = 1.5
+"""Behind a task that runs for longer than one of its code is thought to take no other is fetched; a pull that had begun
+before lasts half a second."""
 
 
 class Silent(Stack):
@@ -42,6 +47,15 @@ def silent(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
         yield found
         for server in (database, broker):
             server.resume()
+
+
+def youngest(home: Installation, ids: list[int]) -> float:
+    """For how many seconds all of these have been running; 0 while one of them does not."""
+    tasks, now = home.kit.center.read.tasks(ids), home.kit.center.now()
+    running = all(task.status is Status.RUNNING and task.claimed_at for task in tasks)
+    return (
+        min((now - task.claimed_at).total_seconds() for task in tasks if task.claimed_at) if running else 0.0
+    )
 
 
 def said(worker: Process, text: str) -> bool:
@@ -78,7 +92,7 @@ def test_a_worker_can_be_stopped_while_the_database_says_nothing(silent: Silent,
     """What it had popped and not claimed is told by its ids; recovery brings the tasks back."""
     home = silent.home
     blockers = home.enqueue_many("meet", [{"folder": str(tmp_path), "n": 3}] * 2)
-    home.wait_all(blockers, Status.RUNNING)
+    wait_until(lambda: youngest(home, blockers) > LATE_S)
     ids = home.enqueue_many("echo", [{"value": n} for n in range(4)])
     home.wait_all(ids, Status.DISPATCHED, seconds=10)
     silent.database.pause()

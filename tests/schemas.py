@@ -6,6 +6,8 @@ import atexit
 import contextlib
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +16,16 @@ from taskkit.center import TaskCenter
 from tests.databases import connect, fresh_database
 
 SQLITE = "sqlite:///"
+
+
+@contextlib.contextmanager
+def on_sqlite(folder: Path, clock: Callable[[], datetime]) -> Iterator[TaskCenter]:
+    """A task center in a file of this folder, whose database believes in ``clock``."""
+    url = f"{SQLITE}{folder / 'center.db'}"
+    build(url)
+    center = TaskCenter(url, clock=clock)
+    yield center
+    center.close()
 
 
 def build(url: str) -> None:

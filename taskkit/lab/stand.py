@@ -128,6 +128,18 @@ class Stand:
 
     # processes
 
+    def freeze(self, role: Role) -> None:
+        """Stop a process (SIGSTOP), but not while it has the only write lock of SQLite: nobody could go on then."""
+        for attempt in range(FREEZES):
+            role.signal(signal.SIGSTOP)
+            if role.pid is not None:  # wait till all its threads stand
+                os.waitid(os.P_PID, role.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if is_writable(self.center.database):
+                return
+            role.signal(signal.SIGCONT)
+            time.sleep(LOOK_S * (1 + attempt))
+        raise TaskkitError(f"SQLite was locked by a process whenever it was stopped, {FREEZES} times")
+
     def scheduler(self) -> Role:
         """Start a scheduler and wait until it works."""
         return self._start("scheduler", [])
@@ -212,20 +224,6 @@ class Stand:
         return found
 
     # time
-
-    def freeze(self, role: Role) -> None:
-        """Stop a process (SIGSTOP), but not while it has the only write lock of SQLite: nobody could go on then."""
-        for attempt in range(FREEZES):
-            role.signal(signal.SIGSTOP)
-            if role.pid is not None:
-                os.waitid(
-                    os.P_PID, role.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT
-                )  # till all its threads stand
-            if is_writable(self.center.database):
-                return
-            role.signal(signal.SIGCONT)
-            time.sleep(LOOK_S * (1 + attempt))
-        raise TaskkitError(f"SQLite was locked by a process whenever it was stopped, {FREEZES} times")
 
     def until(self, what: str, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for a condition; raises TaskkitError when it does not come."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -55,7 +54,7 @@ class WatchdogProcess:
         self.id = new_identity()
         self.heart, self.probe = center.apart(), center.apart(read_timeout=5)
         self._reload = reload or (lambda: load_policy(settings))
-        self._wanted_reload = threading.Event()
+        self._wanted_reload = False
         self._leads_until = 0.0
         self._led: bool | None = None
         self._checked, self._to_retire = False, True
@@ -79,8 +78,8 @@ class WatchdogProcess:
         return monotonic() < self._leads_until
 
     def ask_to_reload(self, *_: object) -> None:
-        """Read rules and receivers anew; safe in a signal handler."""
-        self._wanted_reload.set()
+        """Read rules and receivers anew; safe in a signal handler, so no lock of an event is taken."""
+        self._wanted_reload = True
 
     def run(self) -> None:
         """Watch until the stop."""
@@ -97,8 +96,8 @@ class WatchdogProcess:
         for ticker in self._tickers:
             ticker.start()
         while not self.stop.wait(0.2):
-            if self._wanted_reload.is_set():
-                self._wanted_reload.clear()
+            if self._wanted_reload:
+                self._wanted_reload = False
                 self._read_policy()
         self._leave()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from taskkit.settings import Settings
 from tests.alert_rows import written
 from tests.centers import Clock, instant
 from tests.robots import WebhookServer, webhook
-from tests.schemas import build
+from tests.schemas import on_sqlite
 from tests.watched import told
 
 FIRING = ("firing", "watchdog", "")
@@ -63,19 +62,10 @@ def yard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
     monkeypatch.setattr(guards, "LONGEST_PAUSE", 0)
     monkeypatch.setattr(guards, "READ_S", 0.0)
     clock = Clock(instant(2026, 1, 1))
-    with webhook() as robot, made(tmp_path, clock) as center:
+    with webhook() as robot, on_sqlite(tmp_path, clock) as center:
         monkeypatch.setenv("OPS_URL", robot.url)
         center.watchdogs.enter("h:9:dead", "h", 9)
         yield Yard(tmp_path, center, clock, robot)
-
-
-@contextmanager
-def made(folder: Path, clock: Clock) -> Iterator[TaskCenter]:
-    url = f"sqlite:///{folder / 'guard.db'}"
-    build(url)
-    center = TaskCenter(url, clock=clock)
-    yield center
-    center.close()
 
 
 def test_dead_watchdogs_are_told_once(yard: Yard) -> None:
@@ -149,13 +139,19 @@ class Slow:
         return 0.0
 
 
-def test_between_two_messages_the_guard_can_be_stopped_and_sees_that_a_watchdog_is_back(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def slow_couriers(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> tuple[Slow, Slow]:
+    """Two of them in the guard of dead watchdogs, which reads no others meanwhile."""
     yard.passes(300)
     one, two = Slow(), Slow()
     monkeypatch.setattr(guards, "READ_S", 3600.0)
     yard.guard._couriers = [one, two]
+    return one, two
+
+
+def test_between_two_messages_the_guard_can_be_stopped_and_sees_that_a_watchdog_is_back(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = slow_couriers(yard, monkeypatch)
     yard.clock.move(seconds=60)
     assert yard.guard.tick() == 0.0, "there is more"
     assert (one.sent, two.sent) == (1, 1)
@@ -167,10 +163,7 @@ def test_between_two_messages_the_guard_can_be_stopped_and_sees_that_a_watchdog_
 def test_a_guard_whose_lease_is_half_over_looks_again_before_it_goes_on(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    yard.passes(300)
-    one, two = Slow(), Slow()
-    monkeypatch.setattr(guards, "READ_S", 3600.0)
+    one, two = slow_couriers(yard, monkeypatch)
     monkeypatch.setattr(guards, "LEASE_S", 0.0)
-    yard.guard._couriers = [one, two]
     assert yard.guard._deliver() == 0.0
     assert (one.sent, two.sent) == (0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -11,13 +10,13 @@ from taskkit.center import TaskCenter
 from taskkit.errors import IllegalMove
 from taskkit.states import Status
 from tests.centers import (
+    NOON,
     Clock,
     dispatch,
     failed,
     instant,
     messages,
     occurrences,
-    on_clock,
     periodic,
     succeeded,
     task,
@@ -25,21 +24,7 @@ from tests.centers import (
 
 pytest_plugins = ["tests.center_fixtures"]
 
-NOON = instant(2026, 6, 1, 12)
-
 W1 = "host-1:11:aaaa"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(NOON)
-
-
-@pytest.fixture
-def moving(center_url: str, clock: Clock) -> Iterator[TaskCenter]:
-    center = on_clock(center_url, clock)
-    yield center
-    center.close()
 
 
 def test_sched_10_a_run_now_of_a_periodic_task_keeps_its_rhythm(moving: TaskCenter, clock: Clock) -> None:

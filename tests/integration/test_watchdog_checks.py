@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from msgspec.structs import replace as changed
 
@@ -20,14 +18,7 @@ from tests.centers import dispatch, failed, messages, new, periodic, start, succ
 from tests.towns import WORKER, Town, assert_said, plan
 from tests.watchdogs import rule
 
-pytest_plugins = ["tests.center_fixtures"]
-
-
-@pytest.fixture
-def town(center_url: str) -> Iterator[Town]:
-    made = Town(center_url)
-    yield made
-    made.center.close()
+pytest_plugins = ["tests.center_fixtures", "tests.town_fixtures"]
 
 
 # nothing is wrong

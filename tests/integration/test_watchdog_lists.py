@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -20,14 +19,7 @@ from tests.centers import new, periodic
 from tests.towns import Town, plan
 from tests.watchdogs import breach, rule
 
-pytest_plugins = ["tests.center_fixtures"]
-
-
-@pytest.fixture
-def town(center_url: str) -> Iterator[Town]:
-    made = Town(center_url)
-    yield made
-    made.center.close()
+pytest_plugins = ["tests.center_fixtures", "tests.town_fixtures"]
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace as changed
 
 from taskkit.alerts import ReadLevel
@@ -23,14 +21,7 @@ from tests.centers import dispatch, instant, new, start
 from tests.towns import BEGIN, WORKER, Town, assert_said, plan
 from tests.watchdogs import rule
 
-pytest_plugins = ["tests.center_fixtures"]
-
-
-@pytest.fixture
-def town(center_url: str) -> Iterator[Town]:
-    made = Town(center_url)
-    yield made
-    made.center.close()
+pytest_plugins = ["tests.center_fixtures", "tests.town_fixtures"]
 
 
 # worker_dead

@@ -22,7 +22,7 @@ from taskkit.watchdog.engine import CheckOutcome, Engine
 from taskkit.watchdog.policy import Policy
 from taskkit.watchdog.post import Post
 from taskkit.watchdog.process import WatchdogProcess
-from tests.schemas import build
+from tests.schemas import on_sqlite
 from tests.unit.test_notices import Clock, Robot
 from tests.watchdogs import breach, clear, rule
 
@@ -97,11 +97,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def center(tmp_path: Path, clock: Clock) -> Iterator[TaskCenter]:
-    url = f"sqlite:///{tmp_path / 'away.db'}"
-    build(url)
-    found = TaskCenter(url, clock=clock)
-    yield found
-    found.close()
+    with on_sqlite(tmp_path, clock) as found:
+        yield found
 
 
 def fails(*_: object, **__: object) -> Any:
@@ -122,13 +119,19 @@ def test_it_is_told_once_and_its_end_once(center: TaskCenter, clock: Clock) -> N
     assert dog.told == [Event.FIRING, Event.RESOLVED]
 
 
-def test_what_was_not_told_yet_survives_that_it_could_not_be_written(
-    center: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def untold(center: TaskCenter, clock: Clock) -> Dog:
+    """Knows that SQL is away, and could not tell it yet."""
     dog = Dog(center, clock)
     dog.robot.answers = [RETRY]
     dog.fails(12)
     assert dog.told == []
+    return dog
+
+
+def test_what_was_not_told_yet_survives_that_it_could_not_be_written(
+    center: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dog = untold(center, clock)
     with monkeypatch.context() as patched:
         patched.setattr(center.alerts, "record", fails)
         with pytest.raises(StoreError):
@@ -146,9 +149,7 @@ def test_what_was_not_told_yet_survives_that_it_could_not_be_written(
 def test_what_was_not_told_yet_is_told_where_another_was_faster(
     center: TaskCenter, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dog = Dog(center, clock)
-    dog.robot.answers = [RETRY]
-    dog.fails(12)
+    dog = untold(center, clock)
     with monkeypatch.context() as patched:
         patched.setattr(center.alerts, "record", lambda changes: [0 for _ in changes])
         dog.answers()

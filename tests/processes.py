@@ -24,6 +24,7 @@ from taskkit.queues.redis import RedisQueue
 from taskkit.states import ENDED, Status
 from tests import sample_app
 from tests.databases import fresh_database
+from tests.pids import command_line
 from tests.schemas import build
 from tests.servers import Server
 from tests.waiting import wait_until
@@ -98,9 +99,7 @@ class Process:
 
     def _nurseries(self) -> list[int]:
         family = psutil.Process(self.pid).children()
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return [p.pid for p in family if "taskkit.worker.nursery" in p.cmdline()]
-        return []
+        return [p.pid for p in family if "taskkit.worker.nursery" in command_line(p.pid)]
 
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
@@ -295,11 +294,3 @@ def _settings_as_environment(settings: Settings) -> dict[str, str]:
 
 def _named(values: dict[str, Any]) -> dict[str, str]:
     return {f"TASKKIT_{key.upper()}": str(value) for key, value in values.items()}
-
-
-def alive(pid: int) -> bool:
-    """Whether a process lives; a defunct one does not."""
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False

@@ -11,7 +11,8 @@ import pytest
 
 from taskkit.states import Status
 from tests.fires import APP, burning, pids, works
-from tests.processes import Stack, alive
+from tests.pids import alive
+from tests.processes import Stack
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]

@@ -18,7 +18,8 @@ from taskkit import Settings
 from taskkit.model import ListName, NewTask
 from taskkit.states import Status
 from tests.conftest import DATABASES, EXTERNAL_DATABASE
-from tests.processes import Installation, Process, alive, on_servers
+from tests.pids import alive
+from tests.processes import Installation, Process, on_servers
 from tests.servers import MariaDB, Valkey, available
 from tests.waiting import wait_until
 

@@ -20,15 +20,8 @@ import pytest
 from taskkit.errors import Interrupted
 from taskkit.results import encode_result
 from taskkit.worker.builtin import CommandFailed, shell
+from tests.pids import alive
 from tests.waiting import wait_until
-
-
-def gone(pid: int) -> bool:
-    """Whether a process ended, even if nobody has reaped it."""
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
 
 
 @contextmanager
@@ -95,7 +88,7 @@ def test_a_background_process_that_holds_the_pipe_is_not_waited_for() -> None:
     pid = int(result["output"])
     try:
         assert time.monotonic() - started < 30
-        assert not gone(pid)
+        assert alive(pid)
     finally:
         os.kill(pid, signal.SIGKILL)
 
@@ -105,7 +98,7 @@ def test_a_background_process_that_writes_without_end_is_not_waited_for(tmp_path
     assert shell(command=f"yes & echo $! > {tmp_path}/pid; exit 3", expect=[3], output_limit=1000)["cut"]
     assert time.monotonic() - started < 30
     pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: gone(pid))
+    wait_until(lambda: not alive(pid))
 
 
 def test_what_a_program_said_last_is_not_lost() -> None:
@@ -121,7 +114,7 @@ def test_an_interruption_ends_the_program_and_what_it_started(tmp_path: Path) ->
     pids = tmp_path / "pids"
     with pytest.raises(Interrupted), interrupted_after(0.4):
         shell(command=f"sleep 60 & echo $! $$ > {pids}; wait; sleep 60")
-    assert all(gone(int(pid)) for pid in pids.read_text().split())
+    assert not any(alive(int(pid)) for pid in pids.read_text().split())
 
 
 def test_an_interruption_ends_a_program_that_ignores_the_polite_signal(tmp_path: Path) -> None:
@@ -130,7 +123,7 @@ def test_an_interruption_ends_a_program_that_ignores_the_polite_signal(tmp_path:
     with pytest.raises(Interrupted), interrupted_after(0.4):
         shell(command=f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.1; done")
     assert time.monotonic() - started < 30
-    assert gone(int(pids.read_text()))
+    assert not alive(int(pids.read_text()))
 
 
 def test_a_program_may_clean_up_when_interrupted(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from taskkit.settings import Scheduler
 from taskkit.states import ENDED
 from tests import centers
 from tests.commands import program, refused, running
-from tests.processes import Installation, Stack, alive
+from tests.pids import alive
+from tests.processes import Installation, Stack
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]

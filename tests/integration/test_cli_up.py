@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Running, cli, done, program, refused, running
-from tests.processes import alive
+from tests.pids import alive
 from tests.waiting import wait_until
 
 READY = "ready after"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from taskkit.errors import InputError
 from taskkit.lab.truth import BUNDLE, read
 from taskkit.lab.variants import find
 from tests.commands import done
+from tests.pids import command_line
 from tests.servers import MariaDB, Valkey
 from tests.waiting import wait_until
 
@@ -47,13 +47,7 @@ def test_the_diagnosis_of_a_real_incident_is_the_truth(rule: str, name: str, tmp
 
 def family() -> set[int]:
     """The pids of taskkit's processes under this one."""
-    return {p.pid for p in psutil.Process().children(recursive=True) if "taskkit." in _line(p.pid)}
-
-
-def _line(pid: int) -> str:
-    with contextlib.suppress(psutil.Error):
-        return " ".join(psutil.Process(pid).cmdline())
-    return ""
+    return {p.pid for p in psutil.Process().children(recursive=True) if "taskkit." in command_line(p.pid)}
 
 
 def test_what_was_done_twice_is_known_from_the_lab_itself(tmp_path: Path) -> None:

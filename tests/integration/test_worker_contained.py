@@ -12,7 +12,8 @@ import pytest
 
 from taskkit.states import Status
 from tests.fires import burning, works
-from tests.processes import Process, Stack, alive
+from tests.pids import alive
+from tests.processes import Process, Stack
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from taskkit.states import Status
-from tests.processes import Process, Stack, alive
+from tests.pids import alive
+from tests.processes import Process, Stack
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]

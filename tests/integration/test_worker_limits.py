@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from taskkit.states import Status
-from tests.processes import Process, Stack, alive
+from tests.pids import alive
+from tests.processes import Process, Stack
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]

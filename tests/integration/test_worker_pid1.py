@@ -14,6 +14,7 @@ import pytest
 
 from taskkit.states import Status
 from tests.fires import APP
+from tests.pids import command_line, defunct
 from tests.processes import Stack
 from tests.waiting import wait_until
 
@@ -61,14 +62,12 @@ def test_as_process_1_it_reaps_adopted_processes_and_stops_on_sigterm(
         task_id = home.enqueue("leave", {"how": "orphan", "path": str(notes)}, queue="pid1")
         assert home.wait(task_id, seconds=30).status is Status.SUCCESS, out.read_text()
         (worker,) = psutil.Process(outside.pid).children()
-        (nursery,) = [p for p in worker.children() if "taskkit.worker.nursery" in p.cmdline()]
+        (nursery,) = [p for p in worker.children() if "taskkit.worker.nursery" in command_line(p.pid)]
         # without its nursery, everything that lived below it becomes its own
         os.kill(nursery.pid, signal.SIGKILL)
         after = home.enqueue("echo", {"value": 1}, queue="pid1")
         assert home.wait(after, seconds=30).status is Status.SUCCESS
-        wait_until(
-            lambda: not [p for p in worker.children(recursive=True) if p.status() == psutil.STATUS_ZOMBIE]
-        )
+        wait_until(lambda: not [p for p in worker.children(recursive=True) if defunct(p.pid)])
         assert [p.name() for p in worker.children(recursive=True) if p.name() == "sleep"] == []
         running = home.enqueue("nap", {"seconds": 60}, queue="pid1")
         home.wait(running, Status.RUNNING)

@@ -15,7 +15,8 @@ import pytest
 from taskkit import Settings
 from taskkit.states import Status
 from tests.conftest import EXTERNAL_DATABASE
-from tests.processes import Installation, Process, alive, on_servers
+from tests.pids import alive
+from tests.processes import Installation, Process, on_servers
 from tests.servers import Valkey
 from tests.waiting import wait_until
 

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from taskkit.states import Status
-from tests.processes import APP, Stack, alive
+from tests.pids import alive
+from tests.processes import APP, Stack
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.stacks"]

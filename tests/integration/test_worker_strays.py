@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -13,7 +14,8 @@ import pytest
 
 from taskkit.states import Status
 from tests.fires import APP, burning, pids, works
-from tests.processes import Process, Stack, alive
+from tests.pids import alive, command_line
+from tests.processes import Process, Stack
 from tests.sample_fire import LEAVE
 from tests.waiting import wait_until
 
@@ -55,18 +57,21 @@ def test_work_05_what_left_its_group_ends_before_the_row_leaves_status_2(
 
 
 def kill_children(worker: Process, *but: int) -> list[int]:
-    """Kill the children that live now, and wait until others are there."""
-    nursery = worker.nursery
-    victims = [p.pid for p in psutil.Process(nursery).children() if p.pid not in but and is_child(p)]
+    """Kill the children that live now, and wait for their ends; one may have been killed just before."""
+    below = [process.pid for process in psutil.Process(worker.nursery).children()]
+    victims = [pid for pid in below if pid not in but and is_child(pid)]
     for victim in victims:
-        os.kill(victim, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
     wait_until(lambda: not any(alive(victim) for victim in victims))
     return victims
 
 
-def is_child(process: psutil.Process) -> bool:
+def is_child(pid: int) -> bool:
     """Whether it is a fork of the nursery that handles tasks, not what was left behind by one."""
-    return "taskkit.worker.nursery" in process.cmdline() and os.getpgid(process.pid) == process.pid
+    with contextlib.suppress(ProcessLookupError):
+        return "taskkit.worker.nursery" in command_line(pid) and os.getpgid(pid) == pid
+    return False
 
 
 @pytest.mark.parametrize("how", LEAVE)

@@ -17,7 +17,8 @@ import pytest
 from taskkit.states import Status
 from taskkit.worker.stuck import EXIT_CODE
 from tests.fires import APP, works
-from tests.processes import Installation, Process, alive, on_servers
+from tests.pids import alive
+from tests.processes import Installation, Process, on_servers
 from tests.servers import MariaDB, Valkey, available, connect
 from tests.waiting import wait_until
 

@@ -18,6 +18,8 @@ from taskkit.settings.brokers import Target, host_port
 
 Node = tuple[str, int]
 SLOTS = 16384
+MOVES = 3
+"""How often a command follows what a node says of where its slot is."""
 MOVING_PAUSE_S = 0.05
 """How long a wait for messages rests while its slot is on its way to another node."""
 
@@ -39,16 +41,29 @@ class ClusterWire:
     def exchange(self, commands: Sequence[Command], wait: float = 0.0) -> list[Any]:
         """One reply or trouble per command; what a node disowns was not carried out and is sent once more."""
         replies = self._send(commands, wait)
-        moved = _told(replies, "MOVED")
-        if moved:
+        for n in _told(replies, "MOVED"):
             self._forget()
-            for n, reply in zip(moved, self._send([commands[n] for n in moved], wait), strict=True):
-                replies[n] = reply
+            replies[n] = self._follow(commands[n], replies[n], wait)
         for n in _told(replies, "ASK", "TRYAGAIN"):
             replies[n] = self._ask_there(commands[n], replies[n], wait)
         if _told(replies, *_LOST):
             self._forget()
         return replies
+
+    def tell(self, commands: Sequence[Command]) -> list[Trouble]:
+        """As an exchange, since a node may send us elsewhere."""
+        return [reply for reply in self.exchange(commands) if isinstance(reply, Trouble)]
+
+    def _follow(self, command: Command, trouble: Trouble, wait: float) -> Any:
+        """Send it to the node that the one asked has named, which knows best: others hear of it later."""
+        reply: Any = trouble
+        for _ in range(MOVES):
+            if not isinstance(reply, Trouble) or reply.code != "MOVED":
+                break
+            if reply.node is None:
+                return self._send([command], wait)[0]
+            reply = self._at(reply.node, [command], wait)[0]
+        return reply
 
     def _ask_there(self, command: Command, trouble: Trouble, wait: float) -> Any:
         """The slot is on its way to another node, which has what this one has not; nobody is waited for there."""

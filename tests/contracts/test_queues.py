@@ -159,7 +159,10 @@ def test_redis_07_a_slot_that_moves_is_followed(cluster: str, key_prefix: str) -
     with redis.RedisCluster(*parse(cluster).hosts[0]) as client:
         owner = client.get_node_from_key(key.decode())
         other = next(node for node in client.get_primaries() if node != owner)
-        new_id = client.cluster_myid(other).decode()
+        old_id, new_id = (client.cluster_myid(node).decode() for node in (owner, other))
+        # as redis-cli does it: without IMPORTING a belated word of the old owner would undo it
+        for node, steps in ((other, ("IMPORTING", old_id)), (owner, ("MIGRATING", new_id))):
+            client.execute_command("CLUSTER SETSLOT", client.keyslot(key), *steps, target_nodes=node)
         for node in (other, owner):
             client.execute_command("CLUSTER SETSLOT", client.keyslot(key), "NODE", new_id, target_nodes=node)
     assert queue.push({name: [message(2)], ListName("elsewhere"): [message(3)]}) == {}

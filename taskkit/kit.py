@@ -275,7 +275,7 @@ class Taskkit(Locking):
         try:
             queue = self.queue
             if queue is not None:
-                queue.ring()
+                queue.ring(wait=False)
         except BrokerUnavailable as error:
             self._leave_broker_alone()
             log.debug("the scheduler was not woken, it will look by itself: %s", error)

@@ -193,12 +193,13 @@ class Finish(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class DueList:
-    """A list that has waiting rows in SQL: its earliest time, and whether that is due now."""
+    """A list that has waiting rows in SQL: its earliest time, whether that is due now, and the statuses of its rows."""
 
     queue: str
     priority: int
     earliest: datetime | None
     due: bool
+    statuses: tuple[int, ...] = (0, 4)
 
 
 class Waiting(NamedTuple):

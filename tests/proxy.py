@@ -8,7 +8,7 @@ import threading
 from typing import Self
 from urllib.parse import urlsplit
 
-COMMIT = b"\x03COMMIT"
+QUERY, COMMIT = b"\x03", b"COMMIT"
 
 
 class Proxy:
@@ -61,7 +61,7 @@ class Proxy:
         """From the client to the server; PyMySQL sends each command in one piece."""
         with contextlib.suppress(OSError):
             while data := client.recv(1 << 16):
-                when = self._when if data[4:] == COMMIT else None
+                when = self._when if data[4:5] == QUERY and data.endswith(COMMIT) else None
                 if when is not None:
                     self._when, self.lost = None, True
                 if when == "before":

@@ -138,25 +138,31 @@ class Database:
     def _transaction(self, work: Callable[[Connection], T]) -> T:
         with self.engine.connect() as connection:
             transaction = connection.begin()
+            wire: Any = connection.connection.driver_connection
             try:
                 result = work(connection)
                 if not self.sqlite and not self.pooled:
                     still_ours(connection)
             except BaseException as error:
+                in_doubt = getattr(wire, "in_doubt", False)
                 _quietly(transaction.rollback)
                 self._leave(connection, error)
+                if in_doubt:
+                    self._raise_if_unknown(error)
                 raise
             try:
                 transaction.commit()
             except DBAPIError as error:
                 _quietly(transaction.rollback)
                 self._leave(connection, error)
-                if classify(error, self.sqlite) is Fault.GONE:
-                    raise CommitUnknown(
-                        f"the reply to a COMMIT was lost: {explain(error, self.url)}"
-                    ) from error
+                self._raise_if_unknown(error)
                 raise
             return result
+
+    def _raise_if_unknown(self, error: BaseException) -> None:
+        """A COMMIT was under way when this happened."""
+        if isinstance(error, DBAPIError) and classify(error, self.sqlite) is Fault.GONE:
+            raise CommitUnknown(f"the reply to a COMMIT was lost: {explain(error, self.url)}") from error
 
     def _leave(self, connection: Connection, error: BaseException) -> None:
         """A primary that became a replica, or left its group, keeps its connections: they are not used again."""

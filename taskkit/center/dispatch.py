@@ -18,7 +18,7 @@ from taskkit.center.intake import new_token
 from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import hold
 from taskkit.center.occurrences import record_fired, states_of, take_back_fired
-from taskkit.center.packed import read_rows, run
+from taskkit.center.packed import commit_with_next, read_rows, run
 from taskkit.center.shards import ShardDesk
 from taskkit.center.statements import dispatch as sql
 from taskkit.clock import seconds
@@ -93,26 +93,31 @@ class DispatchDesk:
         """All lists with waiting rows, and the database's clock; ``earliest`` None means rows nobody planned yet."""
         text = sql.LISTS_SQLITE if self.database.sqlite else sql.LISTS_MYSQL
         rows = self.database.read(lambda c: c.execute(self.database.text(text)).all())
-        earliest: dict[tuple[str, int], datetime | None] = {}
+        found: dict[tuple[str, int], dict[int, datetime | None]] = {}
         now = None
-        for _status, queue, priority, first, clock in rows:
+        for status, queue, priority, first, clock in rows:
             now = now or self.database.dialect.instant(clock)
-            at = self.database.dialect.instant(first)
-            known = earliest.get((queue, priority))
-            earliest[queue, priority] = min(known, at) if known and at else known or at
-        return [DueList(q, p, at, bool(at and now and at <= now)) for (q, p), at in earliest.items()], now
+            found.setdefault((queue, priority), {})[status] = self.database.dialect.instant(first)
+        lists = []
+        for (queue, priority), of_status in found.items():
+            earliest = min((at for at in of_status.values() if at), default=None)
+            due = bool(earliest and now and earliest <= now)
+            lists.append(DueList(queue, priority, earliest, due, tuple(of_status)))
+        return lists, now
 
     def refresh_statistics(self) -> None:
         """Let the server look at its indexes anew, so that finding the lists is a loose index scan again."""
         if not self.database.sqlite:
             self.database.write(lambda c: c.exec_driver_sql(sql.REFRESH_STATISTICS_MYSQL).fetchall())
 
-    def candidates(self, queue: str, priority: int, n: int, skip: int = 0) -> list[int]:
-        """Ids of the ``n`` oldest due rows of a list, from the index alone; nothing is locked."""
+    def candidates(
+        self, queue: str, priority: int, n: int, skip: int = 0, statuses: Sequence[int] = DISPATCHABLE
+    ) -> list[int]:
+        """Ids of the ``n`` oldest due rows of a list, in these statuses, from the index alone; nothing is locked."""
         found: list[Candidate] = []
 
         def look(connection: Connection) -> None:
-            for status in DISPATCHABLE:
+            for status in statuses:
                 parameters = {"status": status, "queue": queue, "priority": priority, "n": n, "skip": skip}
                 found.extend(read_rows(connection, self.database, sql.CANDIDATES, Candidate, parameters))
 
@@ -192,7 +197,7 @@ class DispatchDesk:
         if book:
             ready = self._hold_bound(connection, ready, book, batch)
         if ready:
-            self._move(connection, ready, batch, ready[0].now)
+            self._move(connection, ready, batch, ready[0].now, is_last=True)
         return batch
 
     def _hold_bound(
@@ -233,11 +238,20 @@ class DispatchDesk:
         late = row.occurrence_at is not None and row.occurrence_at < row.now - self.grace
         return row.misfire == "skip" and late
 
-    def _move(self, connection: Connection, ready: list[Due], batch: Batch, now: datetime) -> None:
+    def _move(
+        self, connection: Connection, ready: list[Due], batch: Batch, now: datetime, *, is_last: bool = False
+    ) -> None:
+        """Move locked rows; ``is_last``: nothing else is left to do in this transaction."""
         book = self.shards.book
-        for shards, rows in book.by_shards(
-            ready
-        ).items():  # all are locked already, so their order does not matter
+        fired = [
+            (row.id, row.occurrence_at, row.attempt + 1)
+            for row in ready
+            if row.occurrence_at is not None and _fires_first(row)
+        ]
+        groups = book.by_shards(ready)  # all are locked already, so their order does not matter
+        for left, (shards, rows) in zip(range(len(groups) - 1, -1, -1), groups.items(), strict=True):
+            if is_last and not left and not fired:
+                commit_with_next(connection, self.database)
             parameters = {
                 "ids": [row.id for row in rows],
                 "statuses": DISPATCHABLE,
@@ -247,11 +261,6 @@ class DispatchDesk:
                 "shards": shards,
             }
             run(connection, self.database, sql.CLAIM_DUE, parameters)
-        fired = [
-            (row.id, row.occurrence_at, row.attempt + 1)
-            for row in ready
-            if row.occurrence_at is not None and _fires_first(row)
-        ]
         record_fired(connection, self.database, fired, now)
         for row in ready:
             place = book.place(row.queue, row.priority, row.id)

@@ -32,10 +32,11 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
         "read_timeout": GREETING_SECONDS,
         "write_timeout": read_timeout,
         "charset": "utf8mb4",
+        "client_flag": sessions.FOUND_ROWS | sessions.MULTI_STATEMENTS,
     }
     pooled = sessions.is_pooled(url)
     if pooled:
-        arguments |= {"client_flag": sessions.FOUND_ROWS | sessions.MULTI_STATEMENTS, "autocommit": None}
+        arguments["autocommit"] = None
     engine = sa.create_engine(
         url.difference_update_query(["charset", sessions.POOLER]),
         connect_args=arguments,
@@ -46,6 +47,7 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
         pool_reset_on_return=None,
         hide_parameters=True,
     )
+    engine.dialect.do_commit = sessions.do_commit  # type: ignore[method-assign, assignment]
     if pooled:
         engine.dialect.do_begin = sessions.do_begin  # type: ignore[method-assign, assignment]
 

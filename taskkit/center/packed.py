@@ -32,13 +32,39 @@ def run(
 
     SQLAlchemy would make a parameter of each number of a list, which costs more than the rest of the statement.
     """
+    return connection.exec_driver_sql(*_with_lists(database, template, parameters))
+
+
+def run_ahead(
+    connection: Connection, database: Database, template: str, parameters: Mapping[str, Any]
+) -> None:
+    """The same for a statement of which nothing is wanted: it goes along with the next one, in one trip."""
+    if database.sqlite:
+        run(connection, database, template, parameters)
+        return
+    wire = _wire(connection)
+    wire.add(wire.cursor().mogrify(*_with_lists(database, template, parameters)))
+
+
+def commit_with_next(connection: Connection, database: Database) -> None:
+    """The next statement takes the COMMIT of its transaction along: nothing may follow it there."""
+    if not database.sqlite:
+        _wire(connection).commit_with_next()
+
+
+def _with_lists(
+    database: Database, template: str, parameters: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """A statement in which the lists stand, and its other parameters."""
     lists = {name: value for name, value in parameters.items() if isinstance(value, list)}
     text = database.batch_text(template)
     for name, numbers in lists.items():
         text = text.replace(f"{{{name}}}", f"({', '.join(map(str, numbers)) or 'NULL'})")
-    return connection.exec_driver_sql(
-        text, {name: value for name, value in parameters.items() if name not in lists}
-    )
+    return text, {name: value for name, value in parameters.items() if name not in lists}
+
+
+def _wire(connection: Connection) -> Any:
+    return connection.connection.driver_connection
 
 
 def read_rows(
@@ -68,7 +94,7 @@ def write_rows(
     """Run a statement that carries the values of many rows: whole numbers, floats, texts and None."""
     if database.sqlite:
         return write_marked(connection, database.dialect, each, rows)
-    literals = _Literals(connection.connection.driver_connection.escape)  # type: ignore[union-attr]
+    literals = _Literals(_wire(connection).escape)
     text = _whole(database.dialect, each, ([literals[value] for value in row] for row in rows))
     return connection.exec_driver_sql(text, execution_options=WITHOUT_PARAMETERS)
 

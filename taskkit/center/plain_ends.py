@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from taskkit.center.database import Database
 from taskkit.center.ends import SUCCEEDED, words_of, write_run_rows
-from taskkit.center.packed import run
+from taskkit.center.packed import commit_with_next, run
 from taskkit.center.statements import work as sql
 from taskkit.model import Finish
 from taskkit.states import Move, Status, TaskType
@@ -56,4 +56,5 @@ def write_plain(connection: Connection, database: Database, ends: Sequence[Finis
     written = run(connection, database, sql.END_ALIKE + sql.AS_THOUGHT, parameters).rowcount
     if written != len(ends):
         raise NotAsThought
+    commit_with_next(connection, database)
     write_run_rows(connection, database, ends, worker_id, None)

@@ -15,7 +15,7 @@ from taskkit.center.expiry import expire
 from taskkit.center.intake import new_token
 from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import give_back
-from taskkit.center.packed import read_rows, run
+from taskkit.center.packed import commit_with_next, read_rows, run_ahead
 from taskkit.center.plain_ends import NotAsThought, plain, write_plain
 from taskkit.center.statements import work as sql
 from taskkit.errors import CommitUnknown
@@ -131,7 +131,8 @@ class WorkDesk:
                 **({"code": code} if code else {}),
             }
             template = sql.claim(attempt=attempt is not None, code=bool(code))
-            run(connection, self.database, template, parameters)
+            run_ahead(connection, self.database, template, parameters)
+        commit_with_next(connection, self.database)
         return self._claimed(connection, [m.task_id for m in messages], token)
 
     def _claimed(
@@ -193,8 +194,11 @@ class WorkDesk:
         if ours:
             found = endings(self.database, ours, held, self.default_zone)
             write_endings(connection, self.database, found)
+            granted = [row.id for row in rows if row.granted_at is not None]
+            if not granted and not late:
+                commit_with_next(connection, self.database)
             write_run_rows(connection, self.database, ours, self.worker_id, rows[0].now)
-            self._give_back(connection, [row.id for row in rows if row.granted_at is not None], ours)
+            self._give_back(connection, granted, ours)
         return self._too_late(connection, late) if late else []
 
     def _give_back(self, connection: Connection, granted: list[int], ends: Sequence[Finish]) -> None:

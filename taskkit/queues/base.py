@@ -78,8 +78,11 @@ class Queue(Protocol):
         """Keep what could not be read, with the reason; only the last 10,000 are kept, 4 KiB of each."""
         ...
 
-    def ring(self) -> None:
-        """Wake one scheduler that waits for the ring, or the next that will."""
+    def ring(self, *, wait: bool = True) -> None:
+        """Wake one scheduler that waits for the ring, or the next that will.
+
+        Without ``wait`` no answer is waited for: a refusal is raised by the next ring.
+        """
         ...
 
     def wait_ring(self, timeout: float) -> bool:

@@ -83,7 +83,7 @@ class MemoryQueue:
         """The last ``limit`` dead messages, oldest first."""
         return [codec.decode_dead(entry) for entry in list(self._open().dead)[-max(1, limit) :]]
 
-    def ring(self) -> None:
+    def ring(self, *, wait: bool = True) -> None:
         """Wake one that waits for the ring, or the next that will."""
         with self._open().changed:
             self.store.rung = True

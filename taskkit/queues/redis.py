@@ -99,9 +99,14 @@ class RedisQueue:
         entries = self._ask(("LRANGE", self.keys.dead, -max(1, limit), -1), ())
         return [codec.decode_dead(entry) for entry in entries]
 
-    def ring(self) -> None:
+    def ring(self, *, wait: bool = True) -> None:
         """Leave one token at ``task:wake``, however often it is rung."""
-        self._tell(("RPUSH", self.keys.wake, b"1"), ("LTRIM", self.keys.wake, 0, 0))
+        commands: list[Command] = [("RPUSH", self.keys.wake, b"1"), ("LTRIM", self.keys.wake, 0, 0)]
+        if wait:
+            self._tell(*commands)
+            return
+        for trouble in self._rest.tell(commands):
+            raise trouble.raised()
 
     def wait_ring(self, timeout: float) -> bool:
         """Take the token, waiting for it up to ``timeout`` seconds (30 at most)."""

@@ -9,19 +9,28 @@ from typing import Any, Protocol
 
 import redis
 
+from taskkit import clock
 from taskkit.queues.dial import Dial, Link
 from taskkit.queues.trouble import REPLY_ERRORS, STALE, Reporter, Trouble
 
 SLACK_S = 2.0
 """How much longer than the server a blocking command is waited for."""
 
+SILENT_S, MOST_OWED = 2.0, 20_000
+"""A server that owes replies to what it was told for so long, or so many of them, does not answer."""
+
 Command = tuple[str | bytes | int, ...]
 
 
 class Exchanger(Protocol):
-    """Sends commands together and reads their replies; a trouble stands where there is none."""
+    """Sends commands together and reads their replies; a trouble stands where there is none.
+
+    What is told is sent, and its replies are not waited for: the troubles that come back are those of earlier ones.
+    """
 
     def exchange(self, commands: Sequence[Command], wait: float = 0.0) -> list[Any]: ...
+
+    def tell(self, commands: Sequence[Command]) -> list[Trouble]: ...
 
     def close(self) -> None: ...
 
@@ -39,6 +48,8 @@ class Wire:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._link: Link | None = None
+        self._owed, self._owed_since = 0, 0.0
+        self._heard: list[Trouble] = []
 
     def exchange(self, commands: Sequence[Command], wait: float = 0.0) -> list[Any]:
         """One reply or trouble per command; ``wait`` is how long the server may block before the first reply."""
@@ -55,8 +66,62 @@ class Wire:
                 return [self._reporter.unreachable(error)] * len(commands)
             return self._talk(link, commands, wait)
 
+    def tell(self, commands: Sequence[Command]) -> list[Trouble]:
+        """Send commands without waiting; what was wrong with those told before, or with sending these."""
+        if self._pid != os.getpid():
+            self._begin()
+        with self._lock:
+            if self._closed:
+                return [self._reporter.closed()]
+            self._look_for_owed()
+            heard, self._heard = self._heard, []
+            try:
+                link = self._link if self._owed and self._link is not None else self._ready()
+                link.send_packed_command(link.pack_commands(commands), check_health=False)
+            except (redis.RedisError, OSError, UnicodeError) as error:
+                self._drop()
+                return [*heard, self._reporter.unreachable(error)]
+            except BaseException:
+                self._drop()
+                raise
+            if not self._owed:
+                self._owed_since = clock.monotonic()
+            self._owed += len(commands)
+            return heard
+
+    def _look_for_owed(self) -> None:
+        """Read the replies that are owed if they have come; a server that stays silent is left."""
+        if not self._owed or self._link is None:
+            return
+        if _is_stale(self._link):  # something has come
+            self._settle()
+        elif self._owed > MOST_OWED or clock.monotonic() - self._owed_since > SILENT_S:
+            self._drop()
+            self._heard.append(self._reporter.cut(redis.TimeoutError()))
+
+    def _settle(self) -> None:
+        """Read the replies that are owed; what is wrong with them is kept for whoever tells next."""
+        owed, self._owed, link = self._owed, 0, self._link
+        if link is None:
+            return
+        try:
+            replies = [self._reply(link) for _ in range(owed)]
+        except (redis.RedisError, OSError) as error:
+            self._drop()
+            self._heard.append(self._reporter.cut(error))
+            return
+        except BaseException:
+            self._drop()
+            raise
+        troubles = [reply for reply in replies if isinstance(reply, Trouble)]
+        self._heard += troubles[:1]
+        if any(trouble.code in STALE for trouble in troubles):
+            self._drop()
+
     def _ready(self) -> Link:
         """A live connection: a cut one is noticed here, before anything is sent over it."""
+        if self._owed:
+            self._settle()
         if self._link is not None and _is_stale(self._link):
             self._drop()
         if self._link is None:
@@ -88,7 +153,7 @@ class Wire:
             return self._reporter.reply(error)
 
     def _drop(self) -> None:
-        link, self._link = self._link, None
+        link, self._link, self._owed = self._link, None, 0
         if link is not None:
             link.disconnect()
 
@@ -96,6 +161,7 @@ class Wire:
         """Disconnect for good, after an exchange that is under way."""
         with self._lock:
             self._closed = True
+            self._settle()
             self._drop()
 
 

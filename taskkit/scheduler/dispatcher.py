@@ -191,9 +191,10 @@ class Dispatcher:
         if n <= 0:
             return []
         skip = random.randrange(3) * n if self._contended else 0
-        found = self.center.dispatch.candidates(one.queue, one.priority, n, skip)
+        candidates = self.center.dispatch.candidates
+        found = candidates(one.queue, one.priority, n, skip, one.statuses)
         if not found and skip:
-            found = self.center.dispatch.candidates(one.queue, one.priority, n)
+            found = candidates(one.queue, one.priority, n, statuses=one.statuses)
         return found
 
     def _push(self, batch: Batch, places: Mapping[int, int]) -> None:

@@ -310,6 +310,15 @@ class QueueContract:
             assert waiting.result(10) is True
         assert broker.queue.wait_ring(0) is False
 
+    def test_a_ring_that_waits_for_no_answer_is_heard_and_disturbs_nothing(self, broker: Broker) -> None:
+        for number in range(3):
+            broker.queue.ring(wait=False)
+            broker.queue.ring(wait=False)
+            assert broker.queue.push({MAIL: [Message(number)]}) == {}
+            assert broker.queue.depth([MAIL]) == {MAIL: number + 1}
+        assert broker.queue.wait_ring(5) is True
+        assert broker.queue.wait_ring(0) is False
+
     # the end
 
     def test_after_close_every_call_says_so(self, broker: Broker) -> None:

@@ -1,0 +1,240 @@
+"""Statements that share a trip to MySQL, with the COMMIT of their transaction: one packet, and nothing less certain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pymysql
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from taskkit.center import Database, TaskCenter
+from taskkit.center.packed import commit_with_next, run, run_ahead
+from taskkit.center.wires import MySQLWire
+from taskkit.clock import utc_now
+from taskkit.errors import CommitUnknown, StoreError
+from taskkit.states import Status
+from tests.centers import columns, dispatch, messages, new, start, succeeded, task
+from tests.proxy import Proxy
+from tests.servers import MariaDB
+from tests.waiting import wait_until
+
+pytest_plugins = ["tests.center_fixtures"]
+WORKER = "host:1:trips"
+RAISE = "UPDATE task_center SET lost_count = lost_count + 1 WHERE id IN :ids"
+LOWER = "UPDATE task_center SET lost_count = -1 WHERE id IN :ids"
+READ = "SELECT lost_count FROM task_center WHERE id IN :ids"
+ONE_STATEMENT_AT_A_TIME = b"\x01\x00"
+COM_SET_OPTION = 0x1B
+
+
+@contextmanager
+def trips() -> Iterator[list[str]]:
+    """What is sent to MySQL meanwhile, a text for each packet."""
+    found: list[str] = []
+    send = MySQLWire._execute_command
+
+    def note(self: Any, command: int, text: Any) -> None:
+        found.append(text.decode() if isinstance(text, bytes) else text)
+        send(self, command, text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MySQLWire, "_execute_command", note)
+        yield found
+
+
+def lost_count(center: TaskCenter, task_id: int) -> int:
+    """As another connection sees it."""
+    return int(columns(center, task_id, "lost_count")[0])
+
+
+def test_a_claim_is_one_trip_and_the_end_of_a_task_two(mariadb_center: TaskCenter) -> None:
+    center = mariadb_center
+    center.intake.insert([new()] * 3)
+    batch, desk = dispatch(center), center.worker_desk(WORKER)
+    with trips() as sent:
+        won = desk.claim(messages(batch)).won
+    assert [text.split()[0] for text in sent] == ["UPDATE"]
+    assert sent[0].endswith("; COMMIT")
+    assert {task(center, one.id).status for one in won} == {Status.RUNNING}
+    with trips() as sent:
+        assert desk.finish([succeeded(one, finished_at=utc_now()) for one in won]) == []
+    assert [text.split()[0] for text in sent] == ["UPDATE", "INSERT"]
+    assert {task(center, one.id).status for one in won} == {Status.SUCCESS}
+    assert len(center.read.runs([one.id for one in won])) == 3
+
+
+def test_a_dispatch_is_two_trips(mariadb_center: TaskCenter) -> None:
+    start(mariadb_center, WORKER)
+    (task_id,) = mariadb_center.intake.insert([new()])
+    with trips() as sent:
+        mariadb_center.dispatch.claim([task_id])
+    assert [text.split()[0] for text in sent] == ["SELECT", "UPDATE"]
+    assert task(mariadb_center, task_id).status is Status.DISPATCHED
+
+
+def test_what_goes_ahead_and_what_follows_are_one_transaction(center: TaskCenter) -> None:
+    (task_id,) = center.intake.insert([new()])
+
+    def work(connection: sa.Connection) -> list[int]:
+        run_ahead(connection, center.database, RAISE, {"ids": [task_id]})
+        run_ahead(connection, center.database, RAISE, {"ids": [task_id]})
+        commit_with_next(connection, center.database)
+        return [row[0] for row in run(connection, center.database, READ, {"ids": [task_id]})]
+
+    assert center.database.write(work) == [2]
+    assert lost_count(center, task_id) == 2
+
+
+@pytest.mark.parametrize("which", ["ahead", "last"])
+def test_nothing_is_committed_when_one_of_them_fails(center: TaskCenter, which: str) -> None:
+    (task_id,) = center.intake.insert([new()])
+
+    def work(connection: sa.Connection) -> None:
+        parameters = {"ids": [task_id]}
+        run(connection, center.database, RAISE, parameters)
+        run_ahead(connection, center.database, RAISE, parameters)
+        if which == "ahead":
+            run_ahead(connection, center.database, LOWER, parameters)
+        commit_with_next(connection, center.database)
+        run(connection, center.database, LOWER if which == "last" else RAISE, parameters)
+
+    with pytest.raises((StoreError, sa.exc.IntegrityError)):
+        center.database.write(work)
+    assert lost_count(center, task_id) == 0
+    center.database.write(lambda c: run(c, center.database, RAISE, {"ids": [task_id]}))
+    assert lost_count(center, task_id) == 1
+
+
+def test_a_deadlock_within_them_is_repeated_whole(mariadb_center: TaskCenter) -> None:
+    center = mariadb_center
+    first, second = center.intake.insert([new()] * 2)
+    attempts: list[int] = []
+
+    def work(connection: sa.Connection) -> None:
+        attempts.append(1)
+        run(connection, center.database, RAISE, {"ids": [first]})
+        run_ahead(connection, center.database, RAISE, {"ids": [second]})
+        if len(attempts) == 1:
+            refusal = "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock found'"
+            connection.connection.driver_connection.add(refusal)  # type: ignore[union-attr]
+            connection.connection.driver_connection.add("ROLLBACK")  # type: ignore[union-attr]
+        commit_with_next(connection, center.database)
+        run(connection, center.database, READ, {"ids": [first]})
+
+    center.database.write(work)
+    assert len(attempts) == 2
+    assert (lost_count(center, first), lost_count(center, second)) == (1, 1)
+    assert center.database.counters == {"deadlock": 1}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_lost_reply_leaves_the_commit_in_doubt_and_a_claim_finds_out(
+    mariadb_center_url: str, when: str
+) -> None:
+    with Proxy(mariadb_center_url) as proxy:
+        center = TaskCenter(proxy.url)
+        (task_id,) = center.intake.insert([new()])
+
+        def work(connection: sa.Connection) -> None:
+            commit_with_next(connection, center.database)
+            run(connection, center.database, RAISE, {"ids": [task_id]})
+
+        proxy.lose_commit(when)
+        with pytest.raises(CommitUnknown, match="the reply to a COMMIT was lost"):
+            center.database.write(work)
+        assert lost_count(center, task_id) == (1 if when == "after" else 0)
+
+        batch = dispatch(center)
+        proxy.lose_commit(when)
+        claims = center.worker_desk(WORKER).claim(messages(batch))
+        assert proxy.lost
+        assert [one.id for one in claims.won] == ([task_id] if when == "after" else [])
+        assert [one.task_id for one in claims.missing] == ([] if when == "after" else [task_id])
+        center.close()
+
+
+def test_a_connection_that_died_in_the_pool_leaves_nothing_in_doubt(
+    mariadb_center: TaskCenter, mariadb: MariaDB
+) -> None:
+    """It is noticed before anything is sent over it."""
+    center = mariadb_center
+    center.intake.insert([new()])
+    batch = dispatch(center)
+    with center.database.engine.connect() as connection:
+        number = int(connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar_one())
+    mariadb.admin(f"KILL CONNECTION {number}")
+    gone = f"SELECT id FROM information_schema.processlist WHERE id = {number}"
+    wait_until(lambda: mariadb.admin(gone) == [])
+    with trips() as sent:
+        assert len(center.worker_desk(WORKER).claim(messages(batch)).won) == 1
+    assert len([text for text in sent if "UPDATE" in text]) == 1
+    assert center.database.counters == {"gone": 1}
+
+
+def test_a_server_that_takes_one_statement_at_a_time_gets_one_at_a_time(mariadb_center_url: str) -> None:
+    """As something in between may be set; it is asked once for each connection."""
+    center = TaskCenter(mariadb_center_url)
+
+    def forbid(raw: Any, _record: Any) -> None:
+        raw._execute_command(COM_SET_OPTION, ONE_STATEMENT_AT_A_TIME)
+        raw._read_packet()
+
+    event.listen(center.database.engine, "connect", forbid)
+    (claimed,) = start(center, WORKER)
+    with trips() as sent:
+        assert center.worker_desk(WORKER).finish([succeeded(claimed, finished_at=utc_now())]) == []
+    assert [text.split()[0] for text in sent] == ["UPDATE", "INSERT", "COMMIT"]
+    assert task(center, claimed.id).status is Status.SUCCESS
+    assert center.database.counters == {}
+    center.close()
+
+
+def test_a_real_fault_of_syntax_is_told_and_nothing_is_committed(mariadb_center: TaskCenter) -> None:
+    center = mariadb_center
+    (task_id,) = center.intake.insert([new()])
+
+    def work(connection: sa.Connection) -> None:
+        run_ahead(connection, center.database, RAISE, {"ids": [task_id]})
+        commit_with_next(connection, center.database)
+        connection.exec_driver_sql("SELEKT 1")
+
+    with pytest.raises(StoreError, match="SELEKT"):
+        center.database.write(work)
+    assert lost_count(center, task_id) == 0
+
+
+def test_what_was_left_over_of_a_failed_transaction_goes_nowhere(mariadb_center: TaskCenter) -> None:
+    """An error between adding and sending: the next transaction of the connection has nothing of it."""
+    database: Database = mariadb_center.database
+    (task_id,) = mariadb_center.intake.insert([new()])
+
+    def work(connection: sa.Connection) -> None:
+        run_ahead(connection, database, RAISE, {"ids": [task_id]})
+        raise ValueError("before it was sent")
+
+    with pytest.raises(ValueError, match="before it was sent"):
+        database.write(work)
+    database.write(lambda c: run(c, database, READ, {"ids": [task_id]}).all())
+    assert lost_count(mariadb_center, task_id) == 0
+
+
+def test_a_wire_gives_the_result_of_the_statement_itself(mariadb_center: TaskCenter) -> None:
+    with mariadb_center.database.engine.connect() as connection:
+        wire: Any = connection.connection.driver_connection
+        wire.add("SELECT 1 AS a UNION ALL SELECT 2")
+        wire.add("DO 0")
+        wire.commit_with_next()
+        cursor = wire.cursor()
+        assert cursor.execute("SELECT 7 AS b, 8 AS c") == 1
+        assert (cursor.fetchall(), [part[0] for part in cursor.description]) == (((7, 8),), ["b", "c"])
+        assert cursor.nextset() is None
+        assert wire.committed
+        cursor.execute("SELECT 9")
+        assert cursor.fetchall() == ((9,),)
+        assert not wire.committed
+        with pytest.raises(pymysql.err.ProgrammingError):
+            cursor.execute("SELECT nothing FROM nowhere")

@@ -1,10 +1,12 @@
 """Diagnoses over a long history: how long each takes and the most memory it has, each in a process of its own.
 
     python bench/analytics.py [--runs 100000] [--replay 1000000]        # 10000000 is what it is made for
+    python bench/analytics.py --runs 10000000 --days 7 --hours 1 --replay 0
 
-A day of so many runs is written into MariaDB in bulk: three queues, retries, timeouts, losses, schedules, samples, workers,
-and tasks that wait. Then every rule looks at the whole day, every frame is read, and the day is replayed (`taskkit whatif`).
---replay is a day of so many tasks that is replayed without a database.
+A history of so many runs is written into MariaDB in bulk: three queues, retries, timeouts, losses, schedules, samples,
+workers, and tasks that wait. Then every rule looks at the last part of it, every frame is read, and that part is replayed
+(`taskkit whatif`). --days is how long the history is, --hours how much of it is looked at; `taskkit diagnose`
+looks at one. --replay is a day of so many tasks that is replayed without a database.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ HEAD = ["what", "seconds", "peak RSS, MiB", "found"]
 DAY_S = 86_400
 DUE = 10_000
 SLOTS = 50
-AT = "NOW(6) - INTERVAL 1 DAY + INTERVAL ({first} + n) * {step} MICROSECOND"
+AT = "NOW(6) - INTERVAL {days} DAY + INTERVAL ({first} + n) * {step} MICROSECOND"
 QUEUE = "ELT(1 + n % 3, 'mail', 'report', 'push')"
 WAIT = "INTERVAL 5000 + CRC32({first} + n) % 900000 MICROSECOND"
 MS = "20 + CRC32({first} + n + 7) % 200"
@@ -66,8 +68,8 @@ OTHERS = (
 )
 
 
-def history(one: Stack, runs: int) -> None:
-    """A day of so many tasks, and what stands beside it."""
+def history(one: Stack, runs: int, days: int) -> None:
+    """So many tasks in so many days, and what stands beside them."""
     make_numbers(one)
     for first in range(0, runs, CHUNK):
         size = min(CHUNK, runs - first)
@@ -79,7 +81,8 @@ def history(one: Stack, runs: int) -> None:
             values = (
                 ", ".join(columns.values())
                 .replace("{first}", str(first))
-                .replace("{step}", str(DAY_S * 10**6 // runs))
+                .replace("{days}", str(days))
+                .replace("{step}", str(days * DAY_S * 10**6 // runs))
             )
             one.query(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM bench_numbers WHERE n < {size}{more}".replace("%", "%%"))  # fmt: skip
         print(f"  {first + size:,} of {runs:,} runs", file=sys.stderr, flush=True)
@@ -88,16 +91,16 @@ def history(one: Stack, runs: int) -> None:
         one.query(statement.replace("%", "%%"))
 
 
-def alone(one: Stack, what: str) -> dict[str, Any]:
+def alone(one: Stack, what: str, hours: float) -> dict[str, Any]:
     """One look in a process of its own."""
-    command = [sys.executable, __file__, "--look", what]
+    command = [sys.executable, __file__, "--look", what, "--hours", str(hours)]
     done = subprocess.run(command, check=True, env=one.env, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def look(what: str) -> dict[str, Any]:
-    """What the process of its own does: a rule, all frames, or the replay of the day; the time is that after the imports."""
+def look(what: str, hours: float) -> dict[str, Any]:
+    """What the process of its own does: a rule, all frames, or the replay; the time is that after the imports."""
     from taskkit import Settings, Taskkit
     from taskkit.analytics import LiveSource, Window, diagnose
     from taskkit.analytics.whatif import whatif
@@ -105,7 +108,7 @@ def look(what: str) -> dict[str, Any]:
     kit = Taskkit(Settings.load())
     began = time.perf_counter()
     now = kit.center.now()
-    source = LiveSource(kit.center, Window.last(DAY_S, now), now=now)
+    source = LiveSource(kit.center, Window.last(hours * 3600, now), now=now)
     if what == "frames":
         return dict(timed(source))
     if what == "replay":
@@ -166,13 +169,14 @@ def run(options: argparse.Namespace, report: Report) -> None:
     with server_ground(options.server) as there, there.installation(**chosen_settings(options)) as one:
         report.saw(one.kit)
         began = time.perf_counter()
-        history(one, options.runs)
+        history(one, options.runs, options.days)
         report.notes.append(
-            f"{options.runs:,} tasks of a day, written in {time.perf_counter() - began:.0f} s"
+            f"{options.runs:,} tasks of {options.days} days, written in {time.perf_counter() - began:.0f} s; "
+            f"looked at: the last {options.hours:g} h"
         )
         for what in (*RULES, "replay"):
-            keep(report, what, alone(one, what))
-        for name, found in alone(one, "frames").items():
+            keep(report, what, alone(one, what, options.hours))
+        for name, found in alone(one, "frames", options.hours).items():
             keep(report, f"frame {name}", found)
     if options.replay:
         done = subprocess.run([sys.executable, __file__, "--look-replay", str(options.replay)], check=True, stdout=subprocess.PIPE, text=True)  # fmt: skip
@@ -190,7 +194,9 @@ def main() -> None:
     """Command line."""
     found = parser(__doc__, rounds=0, database="mariadb")
     add = found.add_argument
-    add("--runs", type=int, default=100_000, help="tasks of the day (100000)")
+    add("--runs", type=int, default=100_000, help="tasks of the history (100000)")
+    add("--days", type=int, default=1, help="length of the history (1)")
+    add("--hours", type=float, default=24.0, help="how much of it is looked at (24)")
     add(
         "--replay",
         type=int,
@@ -201,9 +207,9 @@ def main() -> None:
     add("--look-replay", type=int, help=argparse.SUPPRESS)
     options = found.parse_args()
     if options.look or options.look_replay:
-        print(json.dumps(look(options.look) if options.look else replay(options.look_replay)))
+        print(json.dumps(look(options.look, options.hours) if options.look else replay(options.look_replay)))
         return
-    report = Report("Diagnoses over a day's history", options, HEAD)
+    report = Report("Diagnoses over a long history", options, HEAD)
     run(options, report)
     report.finish()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+import pandas as pd
+
 from taskkit.analytics.diagnosis import Action, Diagnosis, Figure, Subject
 from taskkit.analytics.rules.base import about
 from taskkit.analytics.rules.duplicates_causes import cut_at, findings, judged, overlapping, overlaps_told
@@ -34,8 +36,9 @@ def diagnose(source: Source, *, causes: Collection[str] | None = None) -> Diagno
 
     Where there was more than could be read, nothing is called healthy. With ``causes`` nothing else is looked for.
     """
-    found = [one for one in findings(source) if causes is None or one.cause in causes]
-    counts, most = Counter(one.cause for one in found), cut_at(source)
+    runs = judged(source)
+    found = [one for one in findings(source, runs) if causes is None or one.cause in causes]
+    counts, most = Counter(one.cause for one in found), cut_at(source, runs)
     verdict = _verdict(source, counts, most is not None)
     quiet = verdict in {"no_data", "healthy"}
     return about(
@@ -44,7 +47,7 @@ def diagnose(source: Source, *, causes: Collection[str] | None = None) -> Diagno
         verdict,
         "ok" if quiet else SEVERITY.get(verdict, "warning"),
         CONFIDENCE.get(verdict, "high"),
-        evidence=_evidence(source, counts, most),
+        evidence=_evidence(source, runs, counts, most),
         forecast=(),
         actions=() if quiet else _actions(verdict, [one for one in found if one.cause == verdict]),
         found=sorted(found, key=lambda one: (_rank(one.cause), one.subject)),
@@ -74,8 +77,9 @@ def _rank(cause: str) -> int:
     return (NEVER, *CERTAIN, *MILD).index(cause)
 
 
-def _evidence(source: Source, counts: Counter[str], most: int | None) -> tuple[Figure, ...]:
-    runs = judged(source)
+def _evidence(
+    source: Source, runs: pd.DataFrame, counts: Counter[str], most: int | None
+) -> tuple[Figure, ...]:
     pairs = overlapping(runs)
     finished = int(source.frame("finishes")["finished"].sum())
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from taskkit.analytics.rules.base import tasks_told
 from taskkit.analytics.source import Source
 from taskkit.zone import load_zone
 
+Story = list[Any]
+"""Runs as named tuples of their frame's columns."""
 Pair = tuple[Any, Any]
 MOST_PAIRS = 3
 RACE_S = 60.0
@@ -20,11 +23,10 @@ HAD_SAID = "its handler had said"
 PERSONS = {"run_now", "retry"}
 
 
-def findings(source: Source) -> list[Subject]:
-    """Each task and key that may have had more than one effect, or looks as if."""
-    runs = judged(source)
+def findings(source: Source, runs: pd.DataFrame) -> list[Subject]:
+    """Each task and key that may have had more than one effect, or looks as if; ``runs`` are the :func:`judged` ones."""
     never, asked = never_begun(source.frame("workers"), runs), _asked_again(source.frame("actions"))
-    found = [one for _, story in _stories(runs) if (one := _of_task(story, never, asked, source)) is not None]
+    found = [one for story in _stories(runs) if (one := _of_task(story, never, asked, source)) is not None]
     return found + list(_of_keys(source.frame("twins"), runs))
 
 
@@ -38,10 +40,10 @@ def judged(source: Source) -> pd.DataFrame:
     return runs[there.groupby(wish).transform("any").astype(bool)]
 
 
-def cut_at(source: Source) -> int | None:
+def cut_at(source: Source, runs: pd.DataFrame) -> int | None:
     """How many repeated tasks were read, where there may be more: frames have only the newest of so many."""
     told = dict(source.frame("facts").itertuples(index=False, name=None)).get("repeated_at_most")
-    most, runs = int(told) if told and str(told).isdecimal() else None, judged(source)
+    most = int(told) if told and str(told).isdecimal() else None
     one_off, periodic = runs[runs["occurrence_at"].isna()], runs[runs["occurrence_at"].notna()]
     several = one_off.loc[one_off["attempt"] > 1, "task_id"].nunique()
     occurrences = len(periodic[["task_id", "occurrence_at"]].drop_duplicates())
@@ -55,8 +57,10 @@ def _wish(runs: pd.DataFrame) -> pd.Series[Any]:
 
 def overlapping(runs: pd.DataFrame) -> list[Pair]:
     """Pairs of runs of one task whose times overlap, the earlier one first."""
-    timed = runs.dropna(subset=["started_at", "finished_at"]).sort_values(["started_at", "finished_at"])
-    return [pair for _, story in timed.groupby("task_id") if len(story) > 1 for pair in _overlaps(story)]
+    stories: defaultdict[int, Story] = defaultdict(list)
+    for run in runs.itertuples(index=False):
+        stories[int(run.task_id)].append(run)
+    return [pair for task_id in sorted(stories) for pair in _overlaps(stories[task_id])]
 
 
 def overlaps_told(pairs: Sequence[Pair], source: Source) -> list[Figure]:
@@ -64,12 +68,15 @@ def overlaps_told(pairs: Sequence[Pair], source: Source) -> list[Figure]:
     return [Figure("overlaps", _told_pairs(pairs, source.window.zone))] if pairs else []
 
 
-def _overlaps(story: pd.DataFrame) -> list[Pair]:
-    spans = list(story.itertuples())
+def _overlaps(story: Story) -> list[Pair]:
+    if len(story) < 2:
+        return []
+    timed = [run for run in story if pd.notna(run.started_at) and pd.notna(run.finished_at)]
+    timed.sort(key=lambda run: (run.started_at, run.finished_at))
     return [
         (earlier, later)
-        for n, earlier in enumerate(spans)
-        for later in spans[n + 1 :]
+        for n, earlier in enumerate(timed)
+        for later in timed[n + 1 :]
         if later.started_at < earlier.finished_at
     ]
 
@@ -89,54 +96,51 @@ def _told_pairs(pairs: Sequence[Pair], zone: str) -> str:
     )
 
 
-def _stories(runs: pd.DataFrame) -> Iterator[tuple[tuple[int, object], pd.DataFrame]]:
-    """The runs that answer one wish: those of a task, or of one occurrence of a periodic one."""
-    wishes = runs.assign(wish=_wish(runs))
-    for (task_id, wish), story in wishes.groupby(["task_id", "wish"], sort=True):
-        if len(story) > 1:
-            yield (int(task_id), wish), story.sort_values("attempt")
+def _stories(runs: pd.DataFrame) -> Iterator[Story]:
+    """The runs that answer one wish, by attempt: those of a task, or of one occurrence of a periodic one."""
+    wishes: defaultdict[tuple[int, str], Story] = defaultdict(list)
+    for run in runs.itertuples(index=False):
+        wish = "" if pd.isna(run.occurrence_at) else str(run.occurrence_at)
+        wishes[int(run.task_id), wish].append(run)
+    for key in sorted(wishes):
+        if len(wishes[key]) > 1:
+            yield sorted(wishes[key], key=lambda run: int(run.attempt))
 
 
-def _of_task(
-    story: pd.DataFrame, never: set[tuple[int, int]], asked: set[int], source: Source
-) -> Subject | None:
-    task_id = int(story["task_id"].iloc[0])
+def _of_task(story: Story, never: set[tuple[int, int]], asked: set[int], source: Source) -> Subject | None:
+    first, last = story[0], story[-1]
+    task_id = int(first.task_id)
     cause = _cause(story, never, task_id in asked)
     if cause is None:
         return None
-    first, last = story.iloc[0], story.iloc[-1]
-    waited = (
-        (last["finished_at"] - first["dispatched_at"]).total_seconds()
-        if pd.notna(first["dispatched_at"])
-        else None
-    )
-    pairs = overlapping(story)
+    known = pd.notna(first.dispatched_at)
+    waited = (last.finished_at - first.dispatched_at).total_seconds() if known else None
+    pairs = _overlaps(story)
     figures = (
         Figure("runs_of_task", len(story), "runs"),
         Figure("ended_after", waited, "s"),
         Figure("overlapping", len(pairs), "pairs"),
         *overlaps_told(pairs, source),
     )
-    return Subject(cause, f"{task_id} {first['task_code']}", figures)
+    return Subject(cause, f"{task_id} {first.task_code}", figures)
 
 
-def _cause(story: pd.DataFrame, never: set[tuple[int, int]], asked: bool) -> str | None:
+def _cause(story: Story, never: set[tuple[int, int]], asked: bool) -> str | None:
     """The cause of the second effect; None when there was one effect, or none."""
-    outcomes = list(story["outcome"])
+    outcomes = [run.outcome for run in story]
     successes = outcomes.count("success")
-    ended = story[story["outcome"] == "lost"]
-    with_worker = ended[ended["worker_id"].notna()]
+    with_worker = [run for run in story if run.outcome == "lost" and pd.notna(run.worker_id)]
     if successes > 1:
         return "run_again_by_person" if asked else "dispatched_twice"
     if "superseded" in outcomes:
         return "declared_dead_alive"
-    if any(HAD_SAID in str(error) for error in with_worker["error"]):
+    if any(HAD_SAID in str(run.error) for run in with_worker):
         return "killed_after_effect"
-    if any((int(r.task_id), int(r.attempt)) not in never for r in with_worker.itertuples()):
+    if any((int(run.task_id), int(run.attempt)) not in never for run in with_worker):
         return "may_be_twice"
     if "failed" in outcomes or "timeout" in outcomes:
         return "retried_without_idempotency" if successes else None
-    return "late_not_twice" if len(ended) and successes else None
+    return "late_not_twice" if "lost" in outcomes and successes else None
 
 
 def _of_keys(twins: pd.DataFrame, runs: pd.DataFrame) -> Iterator[Subject]:

@@ -77,7 +77,6 @@ class Run:
                 system.kill()
             for server in self.running.values():
                 server.stop()
-        self.results["wall"] = time.monotonic() - self.began
         self.save()
 
     def start_servers(self) -> None:
@@ -166,7 +165,8 @@ class Run:
                         found[mode].append(answer)
 
     def save(self) -> None:
-        """Write results.json and results.md."""
+        """Write results.json and results.md, of what there is so far."""
+        self.results["wall"] = time.monotonic() - self.began
         out: Path = self.options.out
         out.mkdir(parents=True, exist_ok=True)
         (out / "results.json").write_text(json.dumps(self.results, indent=1))

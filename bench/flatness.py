@@ -38,10 +38,10 @@ class Timed:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         verb = getattr(self.desk, name)
 
-        def timed(*args: Any) -> Any:
+        def timed(*args: Any, **options: Any) -> Any:
             began = time.perf_counter()
             try:
-                return verb(*args)
+                return verb(*args, **options)
             finally:
                 self.spent[name] += (time.perf_counter() - began) * 1000  # type: ignore[assignment]
 
@@ -60,7 +60,8 @@ class Scans:
         self.dispatcher = Dispatcher(center, MemoryQueue(), roomy)
 
     def scan(self) -> dict[str, float]:
-        """One scan, which must dispatch a whole batch: milliseconds in all and by step."""
+        """One scan with all its steps, which must dispatch a whole batch: milliseconds in all and by step."""
+        self.dispatcher.look_anew()
         before = self.dispatcher.counters.dispatched
         self.desk.spent.clear()
         began = time.perf_counter()

@@ -32,35 +32,22 @@ def run(
 
     SQLAlchemy would make a parameter of each number of a list, which costs more than the rest of the statement.
     """
-    return connection.exec_driver_sql(*_with_lists(database, template, parameters))
-
-
-def run_ahead(
-    connection: Connection, database: Database, template: str, parameters: Mapping[str, Any]
-) -> None:
-    """The same for a statement of which nothing is wanted: it goes along with the next one, in one trip."""
-    if database.sqlite:
-        run(connection, database, template, parameters)
-        return
-    wire = _wire(connection)
-    wire.add(wire.cursor().mogrify(*_with_lists(database, template, parameters)))
-
-
-def commit_with_next(connection: Connection, database: Database) -> None:
-    """The next statement takes the COMMIT of its transaction along: nothing may follow it there."""
-    if not database.sqlite:
-        _wire(connection).commit_with_next()
-
-
-def _with_lists(
-    database: Database, template: str, parameters: Mapping[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    """A statement in which the lists stand, and its other parameters."""
     lists = {name: value for name, value in parameters.items() if isinstance(value, list)}
     text = database.batch_text(template)
     for name, numbers in lists.items():
         text = text.replace(f"{{{name}}}", f"({', '.join(map(str, numbers)) or 'NULL'})")
-    return text, {name: value for name, value in parameters.items() if name not in lists}
+    return connection.exec_driver_sql(
+        text, {name: value for name, value in parameters.items() if name not in lists}
+    )
+
+
+def commit_with_next(connection: Connection, database: Database) -> None:
+    """The next statement takes the COMMIT of its transaction along: nothing may follow it there.
+
+    Nor may it wait for a lock: it would be committed even if its client died meanwhile.
+    """
+    if not database.sqlite:
+        _wire(connection).commit_with_next()
 
 
 def _wire(connection: Connection) -> Any:

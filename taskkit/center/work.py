@@ -15,7 +15,7 @@ from taskkit.center.expiry import expire
 from taskkit.center.intake import new_token
 from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import give_back
-from taskkit.center.packed import commit_with_next, read_rows, run_ahead
+from taskkit.center.packed import commit_with_next, read_rows, run
 from taskkit.center.plain_ends import NotAsThought, plain, write_plain
 from taskkit.center.statements import work as sql
 from taskkit.errors import CommitUnknown
@@ -131,7 +131,7 @@ class WorkDesk:
                 **({"code": code} if code else {}),
             }
             template = sql.claim(attempt=attempt is not None, code=bool(code))
-            run_ahead(connection, self.database, template, parameters)
+            run(connection, self.database, template, parameters)
         commit_with_next(connection, self.database)
         return self._claimed(connection, [m.task_id for m in messages], token)
 

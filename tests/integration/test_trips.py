@@ -1,8 +1,10 @@
-"""Statements that share a trip to MySQL, with the COMMIT of their transaction: one packet, and nothing less certain."""
+"""Statements that take the COMMIT of their transaction along to MySQL: a trip less, and nothing less certain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,10 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from taskkit.center import Database, TaskCenter
-from taskkit.center.packed import commit_with_next, run, run_ahead
+from taskkit.center.packed import commit_with_next, run
 from taskkit.center.wires import MySQLWire
 from taskkit.clock import utc_now
-from taskkit.errors import CommitUnknown, StoreError
+from taskkit.errors import CommitUnknown, StoreError, TaskkitError
 from taskkit.states import Status
 from tests.centers import columns, dispatch, messages, new, start, succeeded, task
 from tests.proxy import Proxy
@@ -26,6 +28,7 @@ pytest_plugins = ["tests.center_fixtures"]
 WORKER = "host:1:trips"
 RAISE = "UPDATE task_center SET lost_count = lost_count + 1 WHERE id IN :ids"
 LOWER = "UPDATE task_center SET lost_count = -1 WHERE id IN :ids"
+OPEN = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_locked > 0"
 READ = "SELECT lost_count FROM task_center WHERE id IN :ids"
 ONE_STATEMENT_AT_A_TIME = b"\x01\x00"
 COM_SET_OPTION = 0x1B
@@ -51,14 +54,14 @@ def lost_count(center: TaskCenter, task_id: int) -> int:
     return int(columns(center, task_id, "lost_count")[0])
 
 
-def test_a_claim_is_one_trip_and_the_end_of_a_task_two(mariadb_center: TaskCenter) -> None:
+def test_a_claim_is_two_trips_and_so_is_the_end_of_a_task(mariadb_center: TaskCenter) -> None:
     center = mariadb_center
     center.intake.insert([new()] * 3)
     batch, desk = dispatch(center), center.worker_desk(WORKER)
     with trips() as sent:
         won = desk.claim(messages(batch)).won
-    assert [text.split()[0] for text in sent] == ["UPDATE"]
-    assert sent[0].endswith("; COMMIT")
+    assert [text.split()[0] for text in sent] == ["UPDATE", "SELECT"]
+    assert [text.endswith("; COMMIT") for text in sent] == [False, True]
     assert {task(center, one.id).status for one in won} == {Status.RUNNING}
     with trips() as sent:
         assert desk.finish([succeeded(one, finished_at=utc_now()) for one in won]) == []
@@ -76,31 +79,25 @@ def test_a_dispatch_is_two_trips(mariadb_center: TaskCenter) -> None:
     assert task(mariadb_center, task_id).status is Status.DISPATCHED
 
 
-def test_what_goes_ahead_and_what_follows_are_one_transaction(center: TaskCenter) -> None:
+def test_they_are_one_transaction(center: TaskCenter) -> None:
     (task_id,) = center.intake.insert([new()])
 
     def work(connection: sa.Connection) -> list[int]:
-        run_ahead(connection, center.database, RAISE, {"ids": [task_id]})
-        run_ahead(connection, center.database, RAISE, {"ids": [task_id]})
+        run(connection, center.database, RAISE, {"ids": [task_id]})
         commit_with_next(connection, center.database)
         return [row[0] for row in run(connection, center.database, READ, {"ids": [task_id]})]
 
-    assert center.database.write(work) == [2]
-    assert lost_count(center, task_id) == 2
+    assert center.database.write(work) == [1]
+    assert lost_count(center, task_id) == 1
 
 
-@pytest.mark.parametrize("which", ["ahead", "last"])
-def test_nothing_is_committed_when_one_of_them_fails(center: TaskCenter, which: str) -> None:
+def test_nothing_is_committed_when_the_last_one_fails(center: TaskCenter) -> None:
     (task_id,) = center.intake.insert([new()])
 
     def work(connection: sa.Connection) -> None:
-        parameters = {"ids": [task_id]}
-        run(connection, center.database, RAISE, parameters)
-        run_ahead(connection, center.database, RAISE, parameters)
-        if which == "ahead":
-            run_ahead(connection, center.database, LOWER, parameters)
+        run(connection, center.database, RAISE, {"ids": [task_id]})
         commit_with_next(connection, center.database)
-        run(connection, center.database, LOWER if which == "last" else RAISE, parameters)
+        run(connection, center.database, LOWER, {"ids": [task_id]})
 
     with pytest.raises((StoreError, sa.exc.IntegrityError)):
         center.database.write(work)
@@ -109,26 +106,53 @@ def test_nothing_is_committed_when_one_of_them_fails(center: TaskCenter, which: 
     assert lost_count(center, task_id) == 1
 
 
-def test_a_deadlock_within_them_is_repeated_whole(mariadb_center: TaskCenter) -> None:
+def test_a_deadlock_in_the_last_one_is_repeated_whole(mariadb_center: TaskCenter) -> None:
     center = mariadb_center
-    first, second = center.intake.insert([new()] * 2)
+    (task_id,) = center.intake.insert([new()])
     attempts: list[int] = []
 
     def work(connection: sa.Connection) -> None:
         attempts.append(1)
-        run(connection, center.database, RAISE, {"ids": [first]})
-        run_ahead(connection, center.database, RAISE, {"ids": [second]})
-        if len(attempts) == 1:
-            refusal = "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock found'"
-            connection.connection.driver_connection.add(refusal)  # type: ignore[union-attr]
-            connection.connection.driver_connection.add("ROLLBACK")  # type: ignore[union-attr]
+        run(connection, center.database, RAISE, {"ids": [task_id]})
         commit_with_next(connection, center.database)
-        run(connection, center.database, READ, {"ids": [first]})
+        if len(attempts) == 1:
+            connection.exec_driver_sql(
+                "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock'"
+            )
+        run(connection, center.database, READ, {"ids": [task_id]})
 
     center.database.write(work)
     assert len(attempts) == 2
-    assert (lost_count(center, first), lost_count(center, second)) == (1, 1)
+    assert lost_count(center, task_id) == 1
     assert center.database.counters == {"deadlock": 1}
+
+
+def test_work_05_a_claim_that_waits_for_a_lock_dies_with_its_worker(
+    mariadb_center: TaskCenter, mariadb_center_url: str
+) -> None:
+    """It is not committed when the lock is free at last: nobody would run its task."""
+    center = mariadb_center
+    (task_id,) = center.intake.insert([new()])
+    sent = messages(dispatch(center))
+    with Proxy(mariadb_center_url) as proxy, center.database.engine.connect() as holder, holder.begin():
+        holder.execute(sa.text("SELECT id FROM task_center WHERE id = :i FOR UPDATE"), {"i": task_id})
+        dead = TaskCenter(proxy.url)
+        thread = threading.Thread(
+            target=lambda: _in_vain(lambda: dead.worker_desk(WORKER).claim(sent)), daemon=True
+        )
+        thread.start()
+        waiting = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+        wait_until(lambda: holder.exec_driver_sql(waiting).scalar_one())
+        proxy.close()
+    thread.join(30)
+    wait_until(lambda: center.database.read(lambda c: c.exec_driver_sql(OPEN).scalar_one()) == 0)
+    assert task(center, task_id).status is Status.DISPATCHED
+    dead.close()
+
+
+def _in_vain(act: Callable[[], object]) -> None:
+    with contextlib.suppress(TaskkitError):
+        act()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -160,7 +184,7 @@ def test_a_lost_reply_leaves_the_commit_in_doubt_and_a_claim_finds_out(
 def test_a_connection_that_died_in_the_pool_leaves_nothing_in_doubt(
     mariadb_center: TaskCenter, mariadb: MariaDB
 ) -> None:
-    """It is noticed before anything is sent over it."""
+    """It is noticed by the first statement, before a COMMIT is under way."""
     center = mariadb_center
     center.intake.insert([new()])
     batch = dispatch(center)
@@ -169,9 +193,7 @@ def test_a_connection_that_died_in_the_pool_leaves_nothing_in_doubt(
     mariadb.admin(f"KILL CONNECTION {number}")
     gone = f"SELECT id FROM information_schema.processlist WHERE id = {number}"
     wait_until(lambda: mariadb.admin(gone) == [])
-    with trips() as sent:
-        assert len(center.worker_desk(WORKER).claim(messages(batch)).won) == 1
-    assert len([text for text in sent if "UPDATE" in text]) == 1
+    assert len(center.worker_desk(WORKER).claim(messages(batch)).won) == 1
     assert center.database.counters == {"gone": 1}
 
 
@@ -198,7 +220,7 @@ def test_a_real_fault_of_syntax_is_told_and_nothing_is_committed(mariadb_center:
     (task_id,) = center.intake.insert([new()])
 
     def work(connection: sa.Connection) -> None:
-        run_ahead(connection, center.database, RAISE, {"ids": [task_id]})
+        run(connection, center.database, RAISE, {"ids": [task_id]})
         commit_with_next(connection, center.database)
         connection.exec_driver_sql("SELEKT 1")
 
@@ -207,26 +229,28 @@ def test_a_real_fault_of_syntax_is_told_and_nothing_is_committed(mariadb_center:
     assert lost_count(center, task_id) == 0
 
 
-def test_what_was_left_over_of_a_failed_transaction_goes_nowhere(mariadb_center: TaskCenter) -> None:
-    """An error between adding and sending: the next transaction of the connection has nothing of it."""
+def test_the_wish_of_a_transaction_that_failed_before_is_forgotten(mariadb_center: TaskCenter) -> None:
+    """The next transaction of the connection is committed when it is over, and not before."""
     database: Database = mariadb_center.database
     (task_id,) = mariadb_center.intake.insert([new()])
 
-    def work(connection: sa.Connection) -> None:
-        run_ahead(connection, database, RAISE, {"ids": [task_id]})
+    def fails(connection: sa.Connection) -> None:
+        commit_with_next(connection, database)
         raise ValueError("before it was sent")
 
-    with pytest.raises(ValueError, match="before it was sent"):
-        database.write(work)
-    database.write(lambda c: run(c, database, READ, {"ids": [task_id]}).all())
+    def fails_later(connection: sa.Connection) -> None:
+        run(connection, database, RAISE, {"ids": [task_id]})
+        raise ValueError("after the first statement")
+
+    for work in (fails, fails_later):
+        with pytest.raises(ValueError, match=r"the first|before it"):
+            database.write(work)
     assert lost_count(mariadb_center, task_id) == 0
 
 
 def test_a_wire_gives_the_result_of_the_statement_itself(mariadb_center: TaskCenter) -> None:
     with mariadb_center.database.engine.connect() as connection:
         wire: Any = connection.connection.driver_connection
-        wire.add("SELECT 1 AS a UNION ALL SELECT 2")
-        wire.add("DO 0")
         wire.commit_with_next()
         cursor = wire.cursor()
         assert cursor.execute("SELECT 7 AS b, 8 AS c") == 1

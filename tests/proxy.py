@@ -23,6 +23,7 @@ class Proxy:
         self.replaced: dict[bytes, bytes] = {}
         self.lost = False
         self._when: str | None = None
+        self._for_good = False
         self._links: list[socket.socket] = []
         self._muted: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -44,9 +45,12 @@ class Proxy:
             close(link)
         self._links.clear()
 
-    def lose_commit(self, when: str) -> None:
-        """Cut the next connection that commits: ``before`` the server hears of it, or ``after`` it has committed."""
-        self._when, self.lost = when, False
+    def lose_commit(self, when: str, *, for_good: bool = False) -> None:
+        """Cut the next connection that commits: ``before`` the server hears of it, or ``after`` it has committed.
+
+        ``for_good``: no connection is taken after that.
+        """
+        self._when, self.lost, self._for_good = when, False, for_good
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -64,6 +68,8 @@ class Proxy:
                 when = self._when if data[4:5] == QUERY and data.endswith(COMMIT) else None
                 if when is not None:
                     self._when, self.lost = None, True
+                    if self._for_good:
+                        close(self.listener)
                 if when == "before":
                     break
                 if when == "after":

@@ -32,7 +32,7 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
         "read_timeout": GREETING_SECONDS,
         "write_timeout": read_timeout,
         "charset": "utf8mb4",
-        "client_flag": sessions.FOUND_ROWS | sessions.MULTI_STATEMENTS,
+        "client_flag": sessions.FOUND_ROWS | sessions.MULTI_STATEMENTS | _flags(url),
     }
     pooled = sessions.is_pooled(url)
     if pooled:
@@ -59,6 +59,12 @@ def make_engine(url: URL, dialect: Dialect, pool_size: int, overflow: int, read_
     event.listen(engine, "connect", prepare)
     event.listen(engine, "reset", _end_transaction)
     return engine
+
+
+def _flags(url: URL) -> int:
+    """Further capabilities that the URL asks for."""
+    asked = url.query.get("client_flag", "0")
+    return int(asked) if isinstance(asked, str) and asked.isdecimal() else 0
 
 
 def _end_transaction(raw: Any, _record: Any, _state: Any) -> None:

@@ -35,9 +35,14 @@ class MySQLWire(pymysql.connections.Connection):  # type: ignore[misc]
         """
         self._commits = True
 
-    def rollback(self) -> None:
+    def commit(self) -> None:
         """As PyMySQL has it; no statement follows that could take a COMMIT along."""
         self._commits = False
+        super().commit()
+
+    def rollback(self) -> None:
+        """The same."""
+        self._commits = self.in_doubt = False
         super().rollback()
 
     def query(self, sql: Any, unbuffered: bool = False) -> Any:

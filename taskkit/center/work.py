@@ -40,20 +40,29 @@ class WorkDesk:
         self.given_back = 0
         """How many tasks have ended that a limit had let go: somebody may wait for their places."""
 
-    def claim(self, messages: Sequence[Message]) -> Claims:
-        """Move the tasks of these messages to status 2 for this worker; each message gets exactly one answer."""
+    @staticmethod
+    def new_token() -> str:
+        """What a claim is known by."""
+        return new_token()
+
+    def claim(self, messages: Sequence[Message], token: str = "") -> Claims:
+        """Move the tasks of these messages to status 2 for this worker; each message gets exactly one answer.
+
+        ``token``: that of an earlier try that failed, of which nobody knows what became: what it has won is won.
+        """
         if not messages:
             return Claims()
+        token = token or new_token()
         if self.limits.fresh_book and (held := self.limits.send_back(messages)):
-            rest = self.claim([message for message in messages if message.task_id not in held])
+            rest = self.claim([message for message in messages if message.task_id not in held], token)
             rest.held.extend(message for message in messages if message.task_id in held)
             return rest
-        token = new_token()
         try:
             won = self.database.write(lambda c: self._claim(c, messages, token))
-        except CommitUnknown:
-            ids = [m.task_id for m in messages]
-            won = self.database.write(lambda c: self._claimed(c, ids, token, sql.CLAIMED_AFTER_ALL))
+        except (
+            CommitUnknown
+        ):  # the same again: it waits for the locks of the first, and finds what that has won
+            won = self.database.write(lambda c: self._claim(c, messages, token))
         return self._answers(messages, won)
 
     def finish(self, ends: Sequence[Finish]) -> list[Finish]:
@@ -133,18 +142,13 @@ class WorkDesk:
             template = sql.claim(attempt=attempt is not None, code=bool(code))
             run(connection, self.database, template, parameters)
         commit_with_next(connection, self.database)
-        return self._claimed(connection, [m.task_id for m in messages], token)
-
-    def _claimed(
-        self, connection: Connection, ids: Sequence[int], token: str, template: str = sql.CLAIMED_IN_BATCH
-    ) -> list[Claimed]:
         parameters = {
-            "ids": sorted(set(ids)),
+            "ids": sorted({message.task_id for message in messages}),
             "status": int(Status.RUNNING),
             "token": token,
             "worker": self.worker_id,
         }
-        return read_rows(connection, self.database, template, Claimed, parameters)
+        return read_rows(connection, self.database, sql.CLAIMED_IN_BATCH, Claimed, parameters)
 
     def _answers(self, messages: Sequence[Message], won: list[Claimed]) -> Claims:
         claims = Claims(won=won)

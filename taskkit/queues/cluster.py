@@ -41,9 +41,12 @@ class ClusterWire:
     def exchange(self, commands: Sequence[Command], wait: float = 0.0) -> list[Any]:
         """One reply or trouble per command; what a node disowns was not carried out and is sent once more."""
         replies = self._send(commands, wait)
-        for n in _told(replies, "MOVED"):
+        for _ in range(MOVES):
+            moved = _told(replies, "MOVED")
+            if not moved:
+                break
             self._forget()
-            replies[n] = self._follow(commands[n], replies[n], wait)
+            self._follow(commands, replies, moved, wait)
         for n in _told(replies, "ASK", "TRYAGAIN"):
             replies[n] = self._ask_there(commands[n], replies[n], wait)
         if _told(replies, *_LOST):
@@ -54,16 +57,16 @@ class ClusterWire:
         """As an exchange, since a node may send us elsewhere."""
         return [reply for reply in self.exchange(commands) if isinstance(reply, Trouble)]
 
-    def _follow(self, command: Command, trouble: Trouble, wait: float) -> Any:
-        """Send it to the node that the one asked has named, which knows best: others hear of it later."""
-        reply: Any = trouble
-        for _ in range(MOVES):
-            if not isinstance(reply, Trouble) or reply.code != "MOVED":
-                break
-            if reply.node is None:
-                return self._send([command], wait)[0]
-            reply = self._at(reply.node, [command], wait)[0]
-        return reply
+    def _follow(self, commands: Sequence[Command], replies: list[Any], moved: list[int], wait: float) -> None:
+        """Send these to the nodes that the ones asked have named, which know best: others hear of it later."""
+        groups: defaultdict[Node | None, list[int]] = defaultdict(list)
+        for n in moved:
+            groups[replies[n].node].append(n)
+        for node, places in groups.items():
+            again = [commands[n] for n in places]
+            answered = self._send(again, wait) if node is None else self._at(node, again, wait)
+            for n, reply in zip(places, answered, strict=True):
+                replies[n] = reply
 
     def _ask_there(self, command: Command, trouble: Trouble, wait: float) -> Any:
         """The slot is on its way to another node, which has what this one has not; nobody is waited for there."""

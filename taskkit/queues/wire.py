@@ -67,49 +67,59 @@ class Wire:
             return self._talk(link, commands, wait)
 
     def tell(self, commands: Sequence[Command]) -> list[Trouble]:
-        """Send commands without waiting; what was wrong with those told before, or with sending these."""
+        """Send commands without waiting; what the server refused of those told before, or why these were not sent."""
         if self._pid != os.getpid():
             self._begin()
         with self._lock:
             if self._closed:
                 return [self._reporter.closed()]
-            self._look_for_owed()
+            silent = self._look_for_owed()
             heard, self._heard = self._heard, []
+            if silent is not None:
+                return [silent, *heard]
             try:
                 link = self._link if self._owed and self._link is not None else self._ready()
+                if not self._owed:
+                    self._owed_since = clock.monotonic()
+                self._owed += len(
+                    commands
+                )  # before they are sent: an interrupt must not leave replies uncounted
                 link.send_packed_command(link.pack_commands(commands), check_health=False)
             except (redis.RedisError, OSError, UnicodeError) as error:
                 self._drop()
-                return [*heard, self._reporter.unreachable(error)]
+                return [self._reporter.unreachable(error), *heard]
             except BaseException:
                 self._drop()
                 raise
-            if not self._owed:
-                self._owed_since = clock.monotonic()
-            self._owed += len(commands)
             return heard
 
-    def _look_for_owed(self) -> None:
-        """Read the replies that are owed if they have come; a server that stays silent is left."""
+    def _look_for_owed(self) -> Trouble | None:
+        """Read the replies that are owed if they have come; the trouble of a server that stays silent, which is left."""
         if not self._owed or self._link is None:
-            return
+            return None
+        error: Exception | None = None
         if _is_stale(self._link):  # something has come
-            self._settle()
+            error = self._settle()
         elif self._owed > MOST_OWED or clock.monotonic() - self._owed_since > SILENT_S:
             self._drop()
-            self._heard.append(self._reporter.cut(redis.TimeoutError()))
+            error = redis.TimeoutError()
+        return self._reporter.cut(error) if isinstance(error, redis.TimeoutError) else None
 
-    def _settle(self) -> None:
-        """Read the replies that are owed; what is wrong with them is kept for whoever tells next."""
-        owed, self._owed, link = self._owed, 0, self._link
+    def _settle(self) -> Exception | None:
+        """Read the replies that are owed; refusals are kept for whoever tells next. The error of a cut is returned.
+
+        What was told over a connection that was cut is over: it was a word, and the next one goes another way.
+        """
+        link = self._link
         if link is None:
-            return
+            self._owed = 0
+            return None
         try:
-            replies = [self._reply(link) for _ in range(owed)]
+            replies = [self._reply(link) for _ in range(self._owed)]
+            self._owed = 0
         except (redis.RedisError, OSError) as error:
             self._drop()
-            self._heard.append(self._reporter.cut(error))
-            return
+            return error
         except BaseException:
             self._drop()
             raise
@@ -117,11 +127,15 @@ class Wire:
         self._heard += troubles[:1]
         if any(trouble.code in STALE for trouble in troubles):
             self._drop()
+        return None
 
     def _ready(self) -> Link:
-        """A live connection: a cut one is noticed here, before anything is sent over it."""
-        if self._owed:
-            self._settle()
+        """A live connection: a cut one is noticed here, before anything is sent over it.
+
+        Raises what is wrong: also that a server owes replies and does not give them, which is no time to dial anew.
+        """
+        if self._owed and isinstance(error := self._settle(), redis.TimeoutError):
+            raise error
         if self._link is not None and _is_stale(self._link):
             self._drop()
         if self._link is None:
@@ -161,7 +175,6 @@ class Wire:
         """Disconnect for good, after an exchange that is under way."""
         with self._lock:
             self._closed = True
-            self._settle()
             self._drop()
 
 

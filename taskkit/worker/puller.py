@@ -117,12 +117,16 @@ class Puller:
             self._missing.setdefault(message, (monotonic(), self._queue_of.get(message, "")))
 
     def _until_answered(self, messages: Sequence[Message]) -> tuple[Claims, float] | None:
-        """The answer of SQL and when it was asked for; None when a stop comes first."""
+        """The answer of SQL and when it was asked for; None when a stop comes first.
+
+        All tries are one claim: what one of them has won without our hearing of it, the next one finds.
+        """
+        token = self.desk.new_token()
         while True:
             before = monotonic()
             try:
                 with self.call("claiming tasks in SQL"):
-                    claims = self.desk.claim(messages)
+                    claims = self.desk.claim(messages, token)
             except StoreError as error:
                 pause = self._sql_troubles.met(error)
                 if self.stop.asked:

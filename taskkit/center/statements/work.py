@@ -18,9 +18,6 @@ SELECT {columns} FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND token = :token AND worker_id = :worker ORDER BY id
 """
 
-# After a COMMIT whose reply was lost: the lock waits until that COMMIT has come through or not.
-CLAIMED_AFTER_ALL = CLAIMED_IN_BATCH + "{for_update}"
-
 # What a worker should hold; the payload is not asked for, since nothing of it is run.
 HELD = """
 SELECT id, task_code, attempt, queue, '' AS payload, task_type, timeout, max_retry, retry_count, retry_delays,

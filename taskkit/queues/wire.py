@@ -81,9 +81,8 @@ class Wire:
                 link = self._link if self._owed and self._link is not None else self._ready()
                 if not self._owed:
                     self._owed_since = clock.monotonic()
-                self._owed += len(
-                    commands
-                )  # before they are sent: an interrupt must not leave replies uncounted
+                # before they are sent: an interrupt must not leave replies uncounted
+                self._owed += len(commands)
                 link.send_packed_command(link.pack_commands(commands), check_health=False)
             except (redis.RedisError, OSError, UnicodeError) as error:
                 self._drop()

@@ -82,9 +82,9 @@ def test_a_claim_that_took_long_does_not_put_the_clock_of_runs_into_the_future(
     now, claim = clock.monotonic(), worker.puller.desk.claim
     seconds = iter([now, now, now])
 
-    def slow(found: Sequence[Message]) -> Claims:
+    def slow(found: Sequence[Message], token: str) -> Claims:
         monkeypatch.setattr(puller, "monotonic", lambda: now + 60)
-        return claim(found)
+        return claim(found, token)
 
     monkeypatch.setattr(puller, "monotonic", lambda: next(seconds))
     monkeypatch.setattr(worker.puller.desk, "claim", slow)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,13 +12,15 @@ from sqlalchemy.engine import URL, Connection, Engine
 
 from taskkit.center import sessions
 from taskkit.center.dialect import Dialect, SQLite, StatementClock
+from taskkit.clock import monotonic
 from taskkit.identity import connection_name
 
 READ_ONLY = "taskkit_read_only"
 CLOCK = "taskkit_clock"
 GREETING_SECONDS = 5.0
+LOCKED_S, LOOK_S = 10.0, 0.02
+"""How long a lock is waited for, and how long between two looks where SQLite itself does not wait."""
 SQLITE_SESSION = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA busy_timeout = 10000",
     "PRAGMA foreign_keys = ON",
@@ -87,7 +91,7 @@ def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> 
     )
     engine = sa.create_engine(
         url,
-        connect_args={"check_same_thread": False, "timeout": 10},
+        connect_args={"check_same_thread": False, "timeout": LOCKED_S},
         hide_parameters=True,
         **options,
     )
@@ -95,6 +99,7 @@ def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> 
     def prepare(raw: Any, record: Any) -> None:
         raw.isolation_level = None
         cursor = raw.cursor()
+        _write_ahead(cursor)
         for statement in SQLITE_SESSION:
             cursor.execute(statement)
         cursor.close()
@@ -106,6 +111,20 @@ def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> 
     event.listen(engine, "before_cursor_execute", _begin_statement)
     event.listen(engine, "begin", _begin_immediate)
     return engine
+
+
+def _write_ahead(cursor: sqlite3.Cursor) -> None:
+    """Switch to WAL, for which a new file must be ours alone: where two try at once, SQLite refuses one without waiting."""
+    deadline = monotonic() + LOCKED_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or monotonic() > deadline:
+                raise
+            time.sleep(LOOK_S)
+        else:
+            return
 
 
 def _begin_statement(connection: Connection, *_statement: object) -> None:

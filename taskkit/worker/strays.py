@@ -18,6 +18,8 @@ from taskkit.worker.groups import end_group
 
 VARIABLE = "_TASKKIT_CHILD"
 PATIENCE = 2.0
+LOOKS, LOOK_S = 15, 0.002
+"""How often, and after how long a pause, a process is looked at that shows no environment; some have none."""
 PROC = Path("/proc")
 MEMORY = "taskkit-marks-"
 _mapped = re.compile(rb"/memfd:" + MEMORY.encode() + rb"(\S+) \(deleted\)")
@@ -43,6 +45,28 @@ def found_mark(pid: int) -> str | None:
             if name == VARIABLE.encode():
                 return value.decode(errors="replace")
     return None
+
+
+def settled_mark(pid: int) -> str | None:
+    """The same of one that has just been forked: in the middle of its exec nothing can be read of it for a moment."""
+    for _ in range(LOOKS):
+        mark = found_mark(pid)
+        if mark is not None or _shows_itself(pid):
+            return mark
+        time.sleep(LOOK_S)
+    return None
+
+
+def _shows_itself(pid: int) -> bool:
+    """Whether it has an environment, or is over: a zombie, or gone."""
+    try:
+        environment, about = (
+            (PROC / str(pid) / "environ").read_bytes(),
+            (PROC / str(pid) / "stat").read_text(),
+        )
+    except OSError:
+        return True
+    return bool(environment) or about.rpartition(")")[2].split()[0] in {"Z", "X"}
 
 
 def end_adopted(worker_id: str, living: Mapping[int, int], patience: float = PATIENCE) -> None:
@@ -84,7 +108,7 @@ def _adopted(worker_id: str, living: Mapping[int, int]) -> Iterator[int]:
     marks = {mark_of(worker_id, number) for number in living.values()}
     births = [_birth(pid) for pid in living]
     for pid in strangers:
-        mark = found_mark(pid)
+        mark = settled_mark(pid)
         ours = mark is not None and mark.startswith(mark_of(worker_id, 0)[:-1])
         if mark in marks or (not ours and any(born <= _birth(pid) for born in births)):
             continue

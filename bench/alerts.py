@@ -52,19 +52,20 @@ class Place:
 
     town: Town
     options: argparse.Namespace
-    found: dict[str, tuple[float, float]] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
+    found: dict[str, tuple[float, float | None]] = field(default_factory=dict)
 
     def incident(self, rule: str, name: str, began: float, cure: Callable[[], object] | None = None) -> None:
         """Wait until it was told, cure it, wait until its end was told."""
         key = f"{rule}:{name}" if rule == "stores" else rule
         told = self._heard("firing", rule, name) - began
+        self.found[key] = told, None
         print(f"  {key}: told after {told:.0f} s", file=sys.stderr, flush=True)
         if cure is not None:
             began = time.monotonic()
             cure()
-        self.found[key] = told, self._heard("resolved", rule, name) - began
-        print(f"  {key}: over after {self.found[key][1]:.0f} s", file=sys.stderr, flush=True)
+        over = self._heard("resolved", rule, name) - began
+        self.found[key] = told, over
+        print(f"  {key}: over after {over:.0f} s", file=sys.stderr, flush=True)
 
     def _heard(self, event: str, rule: str, name: str) -> float:
         """When both groups had read it; raises AssertionError when they do not, or read it twice."""

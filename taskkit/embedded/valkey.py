@@ -242,12 +242,14 @@ def peer_pid(where: Path) -> int | None:
 
 
 def kill_server(pid: int, where: Path) -> None:
-    """Kill the process with this pid if it is a server with this socket."""
+    """Kill the process with this pid if it is a server with this socket, and wait until it has ended."""
     import psutil
 
     with contextlib.suppress(psutil.Error, ProcessLookupError):
-        if str(where) in " ".join(psutil.Process(pid).cmdline()):
+        server = psutil.Process(pid)
+        if str(where) in " ".join(server.cmdline()):
             os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, PATIENCE_S)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> bool:

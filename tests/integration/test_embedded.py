@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -227,6 +228,18 @@ def test_a_folder_removed_in_use_leaves_no_server(home: Path, embedded: Embedded
     embedded.leave()
     assert servers(home) == []
     assert home.exists() is again
+
+
+def test_whoever_leaves_waits_until_the_server_has_ended(
+    home: Path, embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was killed lives on for a moment, longer on a busy machine."""
+    kill = os.kill
+    monkeypatch.setattr("os.kill", lambda *how: threading.Timer(0.3, kill, how).start())
+    embedded.join()
+    shutil.rmtree(home)
+    embedded.leave()
+    assert servers(home) == []
 
 
 @pytest.mark.parametrize("kind", ["peaceful", "deadly"])

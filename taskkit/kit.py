@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from taskkit.beats import FRESH_S
 from taskkit.coordination import FenceDesk, Locking, MemoryTokens, RedisTokens, Tokens
 from taskkit.errors import BrokerUnavailable, NotFound, ResultTimeout, StoreError, TaskCancelled, TaskFailed
+from taskkit.model import NO_TASK, Ring
 from taskkit.operations import Operations
 from taskkit.producer import Producer
 from taskkit.registry import Handler, HandlerOptions, Hook, Registry
@@ -268,14 +269,14 @@ class Taskkit(Locking):
     def _enqueue(self, code: str, payload: dict[str, Any], **options: Any) -> int:
         return self.producer.enqueue(code, payload, **options)
 
-    def _ring(self) -> None:
+    def _ring(self, ring: Ring = NO_TASK) -> None:
         """Wake a scheduler; only a hint, so trouble with the broker never fails an enqueue."""
         if time.monotonic() < self._silent_until:
             return
         try:
             queue = self.queue
             if queue is not None:
-                queue.ring(wait=False)
+                queue.ring(ring, wait=False)
         except BrokerUnavailable as error:
             self._leave_broker_alone()
             log.debug("the scheduler was not woken, it will look by itself: %s", error)

@@ -24,6 +24,18 @@ class Message(Struct, frozen=True, gc=False):
     dispatched_at: str = ""
 
 
+class Ring(Struct, frozen=True, gc=False):
+    """A ring of the bell that wakes a scheduler. It may name the task it is for, which was due then, and its list."""
+
+    task_id: int = 0
+    queue: str = ""
+    priority: int = 5
+
+
+NO_TASK = Ring()
+"""A ring that names no task."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListName:
     """One waiting list of a broker: a queue, a priority (0 highest … 9 lowest) and a shard."""

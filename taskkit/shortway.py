@@ -66,7 +66,7 @@ class ShortWay:
 
     def write(self, tasks: Sequence[NewTask]) -> list[int] | None:
         """The ids of the tasks, which are written and pushed; None when nothing was done."""
-        if monotonic() < self._shut_until or not all(_is_due(task) for task in tasks):
+        if monotonic() < self._shut_until or not all(is_due(task) for task in tasks):
             return None
         names = [ListName(task.queue, task.priority) for task in tasks]
         try:
@@ -151,7 +151,7 @@ class ShortWay:
         log.debug("tasks go to the schedulers for %.0f s: %s", SHUT_SECONDS, why)
 
 
-def _is_due(task: NewTask) -> bool:
+def is_due(task: NewTask) -> bool:
     """Whether it may start now and is nobody else's concern: planned work, keys, limits belong to schedulers and SQL."""
     return (
         task.task_type is TaskType.ONE_OFF

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from taskkit.errors import StoreError
-from taskkit.model import DeadMessage, ListName, Message
+from taskkit.model import NO_TASK, DeadMessage, ListName, Message, Ring
 from taskkit.queues import codec
 
 
@@ -78,15 +78,15 @@ class Queue(Protocol):
         """Keep what could not be read, with the reason; only the last 10,000 are kept, 4 KiB of each."""
         ...
 
-    def ring(self, *, wait: bool = True) -> None:
-        """Wake one scheduler that waits for the ring, or the next that will.
+    def ring(self, ring: Ring = NO_TASK, *, wait: bool = True) -> None:
+        """Wake one scheduler that waits for the ring, or the next that will; of several the first is heard.
 
         Without ``wait`` no answer is waited for: a refusal is raised by the next ring.
         """
         ...
 
-    def wait_ring(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for a ring; whether there was one."""
+    def wait_ring(self, timeout: float) -> Ring | None:
+        """Wait up to ``timeout`` seconds for a ring; None when there was none."""
         ...
 
     def ping(self) -> None:

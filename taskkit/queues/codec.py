@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from taskkit.clock import parse_instant
-from taskkit.model import DeadMessage, Message
+from taskkit.model import NO_TASK, DeadMessage, Message, Ring
 from taskkit.texts import encodable
 
 MAX_BYTES = 4096
@@ -27,6 +27,12 @@ class _Doorbell(msgspec.Struct, frozen=True):
     dispatched_at: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
+class _Bell(msgspec.Struct, frozen=True):
+    task_id: Annotated[int, msgspec.Meta(ge=1, le=MAX_ID)]
+    queue: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    priority: Annotated[int, msgspec.Meta(ge=0, le=9)]
+
+
 class _Grave(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
     queue: str
@@ -38,6 +44,7 @@ class _Grave(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _encoder = msgspec.json.Encoder()
 _doorbell = msgspec.json.Decoder(_Doorbell)
+_bell = msgspec.json.Decoder(_Bell)
 _grave = msgspec.json.Decoder(_Grave)
 
 
@@ -99,6 +106,20 @@ def _is_utf8(raw: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def encode_ring(ring: Ring) -> bytes:
+    """``{"task_id":7,"queue":"mail","priority":5}``, or ``1`` for one that names no task."""
+    return _encoder.encode(ring) if ring.task_id else b"1"
+
+
+def decode_ring(raw: bytes) -> Ring:
+    """Read a ring; whatever cannot be read is one that names no task."""
+    try:
+        seen = _bell.decode(raw)
+    except (ValueError, RecursionError):
+        return NO_TASK
+    return Ring(seen.task_id, seen.queue, seen.priority)
 
 
 def encode_dead(dead: DeadMessage, buried_at: str) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from taskkit import clock
 from taskkit.errors import BrokerUnavailable, InputError, StoreError
-from taskkit.model import DeadMessage, ListName, Message
+from taskkit.model import NO_TASK, DeadMessage, ListName, Message, Ring
 from taskkit.queues import base, codec
 from taskkit.queues.base import Pulled
 from taskkit.queues.order import Order, Pop, Taken
@@ -22,7 +22,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.lists: defaultdict[ListName, deque[bytes]] = defaultdict(deque)
         self.dead: deque[bytes] = deque(maxlen=DEAD_MAX)
-        self.rung = False
+        self.rung: Ring | None = None
         self.changed = threading.Condition()
 
 
@@ -83,21 +83,21 @@ class MemoryQueue:
         """The last ``limit`` dead messages, oldest first."""
         return [codec.decode_dead(entry) for entry in list(self._open().dead)[-max(1, limit) :]]
 
-    def ring(self, *, wait: bool = True) -> None:
+    def ring(self, ring: Ring = NO_TASK, *, wait: bool = True) -> None:
         """Wake one that waits for the ring, or the next that will."""
         with self._open().changed:
-            self.store.rung = True
+            self.store.rung = self.store.rung or ring
             self.store.changed.notify_all()
 
-    def wait_ring(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for a ring; whether there was one."""
+    def wait_ring(self, timeout: float) -> Ring | None:
+        """Wait up to ``timeout`` seconds for a ring; None when there was none."""
         deadline = clock.monotonic() + timeout
         with self._open().changed:
-            while not self.store.rung:
+            while (rung := self.store.rung) is None:
                 if not self._rest(deadline):
-                    return False
-            self.store.rung = False
-            return True
+                    return None
+            self.store.rung = None
+            return rung
 
     def ping(self) -> None:
         """Raise BrokerUnavailable when the queue was closed."""

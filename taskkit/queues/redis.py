@@ -8,7 +8,7 @@ from typing import Any
 
 from taskkit import clock
 from taskkit.errors import InputError, StoreError
-from taskkit.model import DeadMessage, ListName, Message
+from taskkit.model import NO_TASK, DeadMessage, ListName, Message, Ring
 from taskkit.queues import base, codec
 from taskkit.queues.base import Pulled
 from taskkit.queues.keys import Keys
@@ -99,30 +99,33 @@ class RedisQueue:
         entries = self._ask(("LRANGE", self.keys.dead, -max(1, limit), -1), ())
         return [codec.decode_dead(entry) for entry in entries]
 
-    def ring(self, *, wait: bool = True) -> None:
+    def ring(self, ring: Ring = NO_TASK, *, wait: bool = True) -> None:
         """Leave one token at ``task:wake``, however often it is rung."""
-        commands: list[Command] = [("RPUSH", self.keys.wake, b"1"), ("LTRIM", self.keys.wake, 0, 0)]
+        token = codec.encode_ring(ring)
+        commands: list[Command] = [("RPUSH", self.keys.wake, token), ("LTRIM", self.keys.wake, 0, 0)]
         if wait:
             self._tell(*commands)
             return
         for trouble in self._rest.tell(commands):
             raise trouble.raised()
 
-    def wait_ring(self, timeout: float) -> bool:
+    def wait_ring(self, timeout: float) -> Ring | None:
         """Take the token, waiting for it up to ``timeout`` seconds (30 at most)."""
         seconds = min(max(timeout, 0.0), WAIT_MAX_S)
         if seconds > FINE_S:
             return self._take_ring(("BLPOP", self.keys.wake, in_seconds(seconds)), seconds)
         until = clock.monotonic() + seconds
-        while not (rung := self._take_ring(("LPOP", self.keys.wake), 0.0)):
+        while (rung := self._take_ring(("LPOP", self.keys.wake), 0.0)) is None:
             left = until - clock.monotonic()
             if left <= 0:
                 break
             time.sleep(min(STEP_S, left))
         return rung
 
-    def _take_ring(self, command: Command, seconds: float) -> bool:
-        return raised(self._pulls.exchange([command], seconds)[0]) is not None
+    def _take_ring(self, command: Command, seconds: float) -> Ring | None:
+        reply = raised(self._pulls.exchange([command], seconds)[0])
+        token = reply[1] if isinstance(reply, list) else reply  # BLPOP tells the key as well
+        return None if token is None else codec.decode_ring(token)
 
     def ping(self) -> None:
         """Raise BrokerUnavailable unless the server answers."""

@@ -18,7 +18,7 @@ from taskkit.errors import (
     SchemaError,
     StoreError,
 )
-from taskkit.model import PRIORITIES, DueList, ListName, Message, Won
+from taskkit.model import NO_TASK, PRIORITIES, DueList, ListName, Message, Ring, Won
 from taskkit.queues import Queue
 from taskkit.scheduler.granting import Granting
 from taskkit.scheduler.halving import by_halves
@@ -29,6 +29,9 @@ log = logging.getLogger("taskkit.scheduler")
 Found = tuple[list[DueList], datetime | None]
 """The lists with waiting rows, and the database's clock when they were looked at."""
 FULL_PAUSE = 0.02
+MOST_LISTS = 1000
+ROOM_S = 1.0
+"""So long what was seen of a list's room is believed, for one task after the other, while half of it is free."""
 SLOW_LOOK = 0.05
 REFRESH_PAUSE = 30.0
 LOOK_S = 0.25
@@ -58,10 +61,16 @@ class Dispatcher:
         self._found: Found | None = None
         self._looked = 0.0
         self._held = 0
+        self._rung = NO_TASK
+        self._seen: dict[ListName, tuple[int, float]] = {}
+        """The room of a list, and the monotonic second when it was looked at."""
         self.granting = Granting(center, settings.batch, self._room, self._push)
 
     def scan(self) -> float:
         """Dispatch one batch, and what limits have room for; returns the seconds until the next scan is worth while."""
+        rung, self._rung = self._rung, NO_TASK
+        if rung.task_id:
+            self._go_ahead(rung)
         soon = self.granting.run()
         self._held = 0
         rest = self._scan()
@@ -69,9 +78,23 @@ class Dispatcher:
             soon = self.granting.run()
         return min(rest, soon)
 
-    def look_anew(self) -> None:
+    def look_anew(self, ring: Ring = NO_TASK) -> None:
         """Somebody has rung: what was known of the lists may be too old for it."""
-        self._found = None
+        self._found, self._rung = None, ring
+
+    def _go_ahead(self, rung: Ring) -> None:
+        """Dispatch the task that somebody rang for, before a look at what else is due.
+
+        Nothing was due a moment ago, or the bell would not have been waited for; and its list was found half empty.
+        """
+        name = ListName(rung.queue, rung.priority)
+        free, seen = self._seen.get(name, (0, 0.0))
+        if free <= self.settings.window // 2 or rung.task_id in self._hopeless or self.center.limits.active:
+            return
+        self._claim([rung.task_id])
+        self._seen[name] = free - 1, seen
+        if monotonic() - seen > ROOM_S:
+            self._room([DueList(name.queue, name.priority, None, True)])
 
     def _scan(self) -> float:
         found, is_new = self._look()
@@ -114,8 +137,15 @@ class Dispatcher:
         ids = self._choose(due, room)
         if not ids:
             return 0.0 if self._contended else self._until_room()
+        contended, again = self._claim(ids)
+        again = again or len(ids) >= self.settings.batch
+        self._contended = contended > len(ids) // 2
+        return 0.0 if again or self._contended else self._until_room()
+
+    def _claim(self, ids: Sequence[int]) -> tuple[int, bool]:
+        """Claim these and push them; how many another scheduler had, and whether more has become due by it."""
         places = {task_id: place for place, task_id in enumerate(ids)}
-        contended, again = 0, len(ids) >= self.settings.batch
+        contended, again = 0, False
         for batch in by_halves(ids, self.center.dispatch.claim, self._set_aside):
             self._push(batch, places)
             contended += batch.contended
@@ -125,8 +155,7 @@ class Dispatcher:
                 self.center.plan.adopt_ids(batch.unadopted)
             if batch.misfired:
                 self.center.plan.plan_ids(batch.misfired)
-        self._contended = contended > len(ids) // 2
-        return 0.0 if again or self._contended else self._until_room()
+        return contended, again
 
     def _until_room(self) -> float | None:
         """A list that could not take all that is due in it gets the rest as soon as its workers made room."""
@@ -152,9 +181,14 @@ class Dispatcher:
         queues = sorted({one.queue for one in due})
         depths = gathered(self.queue.depth(self.center.shards.book.all_lists(queues)))
         total = {queue: sum(depths[ListName(queue, p)] for p in PRIORITIES) for queue in queues}
-        return {name: self._free(name, depths[name], total[name.queue]) for name in map(_name, due)}
+        if len(self._seen) > MOST_LISTS:
+            self._seen.clear()
+        now = monotonic()
+        found = {name: self._room_of(name, depths[name], total[name.queue]) for name in map(_name, due)}
+        self._seen.update({name: (free, now) for name, free in found.items()})
+        return found
 
-    def _free(self, name: ListName, depth: int, total: int) -> int:
+    def _room_of(self, name: ListName, depth: int, total: int) -> int:
         """Room of a list with so many messages, in a queue of so many.
 
         One that was filled gets no crumbs while half a window waits in it, since each would cost a commit.

@@ -118,8 +118,9 @@ class SchedulerProcess:
         if COARSE_S < rest < poll:
             rest -= COARSE_S
         try:
-            if self.queue.wait_ring(min(rest, poll)):
-                self.dispatcher.look_anew()
+            ring = self.queue.wait_ring(min(rest, poll))
+            if ring is not None:
+                self.dispatcher.look_anew(ring)
         except BrokerUnavailable as error:
             self._ring_troubles.met(error)
             self.stop.wait(rest)

@@ -26,7 +26,7 @@ class PipeProducer(Producer):
         settings = kit.settings
         super().__init__(
             lambda: kit.center,
-            lambda: None,
+            lambda _: None,
             kit.registry,
             default_zone=settings.timezone,
             default_queue=settings.default_queue,

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from taskkit.errors import BrokerUnavailable, InputError
-from taskkit.model import DeadMessage, ListName, Message
+from taskkit.model import NO_TASK, DeadMessage, ListName, Message, Ring
 from taskkit.queues import Pulled
 from taskkit.shards import Portion
 from tests.contracts.queue_broker import MAIL, Broker, message, messages, priorities, pull_all, task_ids
@@ -291,15 +291,21 @@ class QueueContract:
     # the ring
 
     def test_a_ring_is_heard_by_the_next_that_waits(self, broker: Broker) -> None:
-        assert broker.queue.wait_ring(0) is False
+        assert broker.queue.wait_ring(0) is None
         broker.queue.ring()
-        assert broker.queue.wait_ring(5) is True
-        assert broker.queue.wait_ring(0) is False
+        assert broker.queue.wait_ring(5) == NO_TASK
+        assert broker.queue.wait_ring(0) is None
 
     def test_many_rings_are_one(self, broker: Broker) -> None:
         for _ in range(5):
             broker.queue.ring()
-        assert [broker.queue.wait_ring(0), broker.queue.wait_ring(0.05)] == [True, False]
+        assert [broker.queue.wait_ring(0), broker.queue.wait_ring(0.05)] == [NO_TASK, None]
+
+    def test_a_ring_may_name_its_task_and_the_first_of_several_is_heard(self, broker: Broker) -> None:
+        for number in (7, 8):
+            broker.queue.ring(Ring(number, "mail/é 邮件", 9), wait=False)
+        assert broker.queue.wait_ring(5) == Ring(7, "mail/é 邮件", 9)
+        assert broker.queue.wait_ring(0) is None
 
     def test_a_ring_wakes_one_that_waits(self, broker: Broker) -> None:
         other = broker.connect()
@@ -307,8 +313,8 @@ class QueueContract:
             waiting = pool.submit(other.wait_ring, 20)
             time.sleep(0.1)
             broker.queue.ring()
-            assert waiting.result(10) is True
-        assert broker.queue.wait_ring(0) is False
+            assert waiting.result(10) == NO_TASK
+        assert broker.queue.wait_ring(0) is None
 
     def test_a_ring_that_waits_for_no_answer_is_heard_and_disturbs_nothing(self, broker: Broker) -> None:
         for number in range(3):
@@ -316,8 +322,8 @@ class QueueContract:
             broker.queue.ring(wait=False)
             assert broker.queue.push({MAIL: [Message(number)]}) == {}
             assert broker.queue.depth([MAIL]) == {MAIL: number + 1}
-        assert broker.queue.wait_ring(5) is True
-        assert broker.queue.wait_ring(0) is False
+        assert broker.queue.wait_ring(5) == NO_TASK
+        assert broker.queue.wait_ring(0) is None
 
     # the end
 

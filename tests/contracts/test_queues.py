@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from taskkit.errors import BrokerUnavailable, PushRefused, SettingsError
-from taskkit.model import ListName
+from taskkit.model import NO_TASK, ListName
 from taskkit.queues import MemoryQueue, MemoryStore, Queue, connect
 from taskkit.queues.keys import Keys
 from taskkit.queues.order import Order
@@ -119,8 +119,8 @@ class TestQueues(QueueContract):
 def test_rule_27_two_prefixes_on_one_server_do_not_mix(valkey: Valkey, key_prefix: str) -> None:
     one, two = connect(valkey.url, key_prefix + "a"), connect(valkey.url, key_prefix + "b")
     one.ring()
-    assert two.wait_ring(0) is False
-    assert one.wait_ring(0) is True
+    assert two.wait_ring(0) is None
+    assert one.wait_ring(0) == NO_TASK
     one.close()
     two.close()
 
@@ -128,8 +128,8 @@ def test_rule_27_two_prefixes_on_one_server_do_not_mix(valkey: Valkey, key_prefi
 def test_memory_urls_of_one_name_share_their_lists(key_prefix: str) -> None:
     one, two = connect("memory://x", key_prefix), connect("memory://x", key_prefix)
     one.ring()
-    assert connect("memory://y", key_prefix).wait_ring(0) is False
-    assert two.wait_ring(0) is True
+    assert connect("memory://y", key_prefix).wait_ring(0) is None
+    assert two.wait_ring(0) == NO_TASK
 
 
 def test_the_client_library_is_loaded_only_for_its_urls() -> None:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from taskkit.errors import BrokerUnavailable
+from taskkit.model import NO_TASK
 from taskkit.queues import wire
 from taskkit.queues.redis import RedisQueue
 from tests.faults.fake_redis import FakeRedis
@@ -46,7 +47,7 @@ def test_redis_03_a_server_that_hangs_holds_nobody_up_and_is_noticed(
     monkeypatch.setattr(wire, "SILENT_S", 0.5)
     queue = connect(server.url, patience=5)
     queue.ring()
-    assert queue.wait_ring(0) is True
+    assert queue.wait_ring(0) == NO_TASK
     server.pause()
     try:
         began = time.monotonic()
@@ -60,7 +61,7 @@ def test_redis_03_a_server_that_hangs_holds_nobody_up_and_is_noticed(
     finally:
         server.resume()
     assert works(queue)
-    assert queue.wait_ring(5) is True
+    assert queue.wait_ring(5) == NO_TASK
 
 
 def test_redis_03_a_restart_between_two_rings_is_survived(server: Valkey, connect: Connect) -> None:
@@ -71,14 +72,14 @@ def test_redis_03_a_restart_between_two_rings_is_survived(server: Valkey, connec
     server.start()
     wait_until(lambda: works(queue))
     queue.ring(wait=False)
-    assert queue.wait_ring(5) is True
+    assert queue.wait_ring(5) == NO_TASK
 
 
 def test_a_ring_just_before_the_end_is_heard(server: Valkey, connect: Connect) -> None:
     queue, other = connect(server.url), connect(server.url)
     queue.ring(wait=False)
     queue.close()
-    assert other.wait_ring(5) is True
+    assert other.wait_ring(5) == NO_TASK
 
 
 def test_after_close_a_ring_says_so(server: Valkey, connect: Connect) -> None:

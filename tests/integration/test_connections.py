@@ -127,7 +127,7 @@ def test_an_account_that_may_not_name_its_connections_is_let_in(redis_url: str) 
         try:
             queue = open_queue(f"redis://narrow:s@127.0.0.1:{port}/0")
             queue.ring()
-            assert queue.wait_ring(1)
+            assert queue.wait_ring(1) is not None
             queue.close()
         finally:
             client.execute_command("ACL", "DELUSER", "narrow")

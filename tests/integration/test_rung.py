@@ -1,0 +1,157 @@
+"""A ring that names its task: an idle scheduler lets that go at once, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import pytest
+
+from taskkit.center import TaskCenter
+from taskkit.clock import utc_now
+from taskkit.limits import Limit, Scope
+from taskkit.model import NO_TASK, ListName, Ring
+from taskkit.producer import Producer
+from taskkit.queues import MemoryQueue
+from taskkit.registry import Registry
+from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.settings import Scheduler
+from taskkit.states import Status
+from tests.centers import dispatch, new, task
+
+pytest_plugins = ["tests.center_fixtures"]
+HERE = ListName("q")
+
+
+def idle(center: TaskCenter, queue: MemoryQueue, **settings: int) -> Dispatcher:
+    """A scheduler that has dispatched something already, which a worker has taken, and found nothing more."""
+    dispatcher = Dispatcher(center, queue, Scheduler(**settings))
+    center.intake.insert([new()])
+    assert dispatcher.scan() > 0
+    assert len(queue.pull(["q"], 10, 0).messages) == 1
+    return dispatcher
+
+
+def waiting(queue: MemoryQueue) -> list[int]:
+    return [message.task_id for message in queue.listing(HERE) or ()]
+
+
+def test_a_task_that_is_rung_for_goes_before_a_look_at_the_lists(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue)
+    one, other = center.intake.insert([new(), new()])
+    seen: list[list[int]] = []
+    look = center.dispatch.due_lists
+    monkeypatch.setattr(center.dispatch, "due_lists", lambda: (seen.append(waiting(queue)), look())[1])
+    dispatcher.look_anew(Ring(other, "q"))
+    dispatcher.scan()
+    assert seen[0] == [other]
+    assert waiting(queue) == [other, one]
+    assert dispatcher.counters.dispatched == 3
+
+
+def test_the_first_task_of_a_list_goes_the_ordinary_way(center: TaskCenter) -> None:
+    """Nobody knows yet whether the list has room."""
+    queue = MemoryQueue()
+    dispatcher = Dispatcher(center, queue, Scheduler())
+    one, other = center.intake.insert([new(), new()])
+    dispatcher.look_anew(Ring(other, "q"))
+    dispatcher.scan()
+    assert waiting(queue) == [one, other]
+
+
+@pytest.mark.parametrize("queue_window", [4, 100])
+def test_rings_do_not_fill_a_list_beyond_its_window(center: TaskCenter, queue_window: int) -> None:
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue, window=4, queue_window=queue_window)
+    for _ in range(9):
+        (task_id,) = center.intake.insert([new()])
+        dispatcher.look_anew(Ring(task_id, "q"))
+        dispatcher.scan()
+    assert len(waiting(queue)) == 4
+
+
+def not_yet(center: TaskCenter) -> int:
+    return center.intake.insert([new(plan_next_run_at=utc_now() + timedelta(hours=1))])[0]
+
+
+def dispatched_already(center: TaskCenter) -> int:
+    task_id = center.intake.insert([new()])[0]
+    dispatch(center)
+    return task_id
+
+
+def cancelled(center: TaskCenter) -> int:
+    task_id = center.intake.insert([new()])[0]
+    center.people.cancel(task_id, "ada")
+    return task_id
+
+
+@pytest.mark.parametrize("make", [not_yet, dispatched_already, cancelled, lambda _: 2**62])
+def test_a_ring_for_what_may_not_go_does_nothing(
+    center: TaskCenter, make: Callable[[TaskCenter], int]
+) -> None:
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue)
+    task_id = make(center)
+    before = center.read.tasks([task_id])
+    dispatcher.look_anew(Ring(task_id, "q"))
+    assert dispatcher.scan() > 0
+    assert waiting(queue) == []
+    assert center.read.tasks([task_id]) == before
+
+
+def test_where_limits_are_set_they_decide(center: TaskCenter) -> None:
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue)
+    center.limits.put(Limit(Scope.QUEUE, "q", concurrency=1), "ada")
+    ids = center.intake.insert([new(), new()])
+    for task_id in reversed(ids):
+        dispatcher.look_anew(Ring(task_id, "q"))
+        dispatcher.scan()
+    assert waiting(queue) == ids[:1]
+
+
+def test_a_task_that_the_database_refuses_is_set_aside_and_rung_for_in_vain(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue)
+    (task_id,) = center.intake.insert([new()])
+    monkeypatch.setattr(center.dispatch, "claim", _refuse)
+    dispatcher.look_anew(Ring(task_id, "q"))
+    dispatcher.scan()
+    monkeypatch.undo()
+    assert task(center, task_id).status is Status.HELD
+    dispatcher.look_anew(Ring(task_id, "q"))
+    dispatcher.scan()
+    assert waiting(queue) == []
+
+
+def _refuse(_ids: Sequence[int]) -> None:
+    raise ValueError("a value that the database does not take")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "named"),
+    [
+        ([{}], True),
+        ([{"queue": "other", "priority": 0}], True),
+        ([{"expires_at": utc_now() + timedelta(days=1)}], True),
+        ([{}, {}], False),
+        ([{"delay": 60}], False),
+        ([{"cron": "0 2 * * *"}], False),
+        ([{"limit_key": "shop"}], False),
+        ([{"at": utc_now()}], False),
+    ],
+)
+def test_a_producer_names_the_task_when_it_is_one_that_may_go_at_once(
+    center: TaskCenter, tasks: list[dict[str, object]], named: bool
+) -> None:
+    rings: list[Ring] = []
+    producer = Producer(lambda: center, rings.append, Registry())
+    ids = producer.enqueue_many([{"code": "mail", **options} for options in tasks])
+    found = task(center, ids[0])
+    assert rings == [Ring(ids[0], found.queue, found.priority) if named else NO_TASK]

@@ -60,6 +60,11 @@ class Database:
         return f"<Database {self.url.render_as_string(hide_password=True)}>"
 
     @property
+    def takes_packets(self) -> bool:
+        """Whether statements may go to it together, of which the first one begins the transaction."""
+        return not self.sqlite and not self.pooled
+
+    @property
     def in_use(self) -> int:
         """How many of its connections somebody is using at this moment."""
         pool: Any = self.engine.pool
@@ -162,6 +167,7 @@ class Database:
     def _raise_if_unknown(self, error: BaseException) -> None:
         """A COMMIT was under way when this happened."""
         if isinstance(error, DBAPIError) and classify(error, self.sqlite) is Fault.GONE:
+            self.counters[Fault.GONE.value] += 1
             raise CommitUnknown(f"the reply to a COMMIT was lost: {explain(error, self.url)}") from error
 
     def _leave(self, connection: Connection, error: BaseException) -> None:

@@ -53,6 +53,7 @@ MYSQL_CODES = {
     1020: Fault.DEADLOCK,
     3101: Fault.DEADLOCK,
     1205: Fault.LOCK_WAIT,
+    3572: Fault.LOCK_WAIT,
     0: Fault.GONE,
     1053: Fault.GONE,
     1158: Fault.GONE,

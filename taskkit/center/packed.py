@@ -21,6 +21,8 @@ from taskkit.center.dialect import Dialect
 from taskkit.center.statements.rows import Each
 
 R = TypeVar("R", bound=msgspec.Struct)
+Statement = tuple[str, Mapping[str, Any]]
+"""A statement of a batch and its parameters."""
 COLUMNS = "{columns}"
 WITHOUT_PARAMETERS = {"no_parameters": True}
 
@@ -32,22 +34,28 @@ def run(
 
     SQLAlchemy would make a parameter of each number of a list, which costs more than the rest of the statement.
     """
+    return connection.exec_driver_sql(*_filled(database, template, parameters))
+
+
+def _filled(database: Database, template: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A statement with the lists in it, and the parameters that are left for the driver."""
     lists = {name: value for name, value in parameters.items() if isinstance(value, list)}
     text = database.batch_text(template)
     for name, numbers in lists.items():
         text = text.replace(f"{{{name}}}", f"({', '.join(map(str, numbers)) or 'NULL'})")
-    return connection.exec_driver_sql(
-        text, {name: value for name, value in parameters.items() if name not in lists}
-    )
+    return text, {name: value for name, value in parameters.items() if name not in lists}
 
 
-def commit_with_next(connection: Connection, database: Database) -> None:
+def commit_with_next(connection: Connection, database: Database, ahead: Sequence[Statement] = ()) -> None:
     """The next statement takes the COMMIT of its transaction along: nothing may follow it there.
 
-    Nor may it wait for a lock: it would be committed even if its client died meanwhile.
+    ``ahead``: statements, as for :func:`run`, that go before it in the same packet. None of all these may wait for a
+    lock: it would be committed even if its client died meanwhile.
     """
     if not database.sqlite:
-        _wire(connection).commit_with_next()
+        wire = _wire(connection)
+        mogrify = wire.cursor().mogrify
+        wire.commit_with_next([mogrify(*_filled(database, *one)) for one in ahead])
 
 
 def _wire(connection: Connection) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pymysql.connections
 from pymysql.constants import COMMAND, ER
 
-AND_COMMIT = b"; COMMIT"
+COMMIT = b"COMMIT"
 
 
 class MySQLWire(pymysql.connections.Connection):  # type: ignore[misc]
@@ -16,24 +17,25 @@ class MySQLWire(pymysql.connections.Connection):  # type: ignore[misc]
     PyMySQL offers TLS to every server and reads all trusted certificates anew for each connection, which takes 0.06 s
     of CPU: more than all else, and paid by every process at once after an outage.
 
-    The last statement of a transaction may take the COMMIT along in its packet (CLIENT_MULTI_STATEMENTS). The server
-    carries them out one after the other, and no COMMIT after a statement that failed.
+    The last statement of a transaction may take the COMMIT along in its packet (CLIENT_MULTI_STATEMENTS), and others
+    before it. The server carries them out one after the other, and nothing after a statement that failed.
     """
 
     _preferred: Any = None
     _commits = False
+    _ahead: Sequence[str] = ()
     _one_by_one = False
     committed = False
     """Whether the last statement took its COMMIT along, and the server has carried it out."""
     in_doubt = False
     """Whether a statement has set out with its COMMIT, and no answer to that has come."""
 
-    def commit_with_next(self) -> None:
-        """The next statement is the last of its transaction, and takes the COMMIT along.
+    def commit_with_next(self, ahead: Sequence[str] = ()) -> None:
+        """The next statement is the last of its transaction, and takes the COMMIT along; those ``ahead`` go before it.
 
-        Its locks must be held already: a statement that waits for one would be committed after the death of its client.
+        None of them may wait for a lock: it would be committed after the death of its client.
         """
-        self._commits = True
+        self._commits, self._ahead = True, ahead
 
     def commit(self) -> None:
         """As PyMySQL has it; no statement follows that could take a COMMIT along."""
@@ -46,37 +48,41 @@ class MySQLWire(pymysql.connections.Connection):  # type: ignore[misc]
         super().rollback()
 
     def query(self, sql: Any, unbuffered: bool = False) -> Any:
-        """As PyMySQL has it; the result is that of ``sql``, whether or not it takes a COMMIT along."""
+        """As PyMySQL has it; the result is that of ``sql``, whatever goes before it and whether or not a COMMIT follows."""
         commits, self._commits, self.committed, self.in_doubt = self._commits, False, False, False
         if not commits:
             return super().query(sql, unbuffered)
-        statement = sql.encode(self.encoding) if isinstance(sql, str) else sql
+        statements = [
+            text.encode(self.encoding) if isinstance(text, str) else text for text in (*self._ahead, sql)
+        ]
         self.in_doubt = True
-        result = self._apart(statement) if self._one_by_one else self._together(statement)
+        result = self._apart(statements) if self._one_by_one else self._together(statements)
         self.in_doubt, self.committed = False, True
         self._result, self._affected_rows = result, result.affected_rows
         return self._affected_rows
 
-    def _together(self, statement: bytes) -> Any:
-        """The result of a statement, which was committed in the same trip."""
-        self._execute_command(COMMAND.COM_QUERY, statement + AND_COMMIT)
+    def _together(self, statements: Sequence[bytes]) -> Any:
+        """The result of the last of these, all of which were carried out and committed in one trip."""
+        self._execute_command(COMMAND.COM_QUERY, b"; ".join([*statements, COMMIT]))
         try:
             self._read_query_result()
         except pymysql.err.ProgrammingError as error:
             if error.args[0] != ER.PARSE_ERROR:
                 raise
             self._one_by_one = True  # something in between takes one statement at a time
-            return self._apart(statement)
-        result = self._result
+            return self._apart(statements)
+        results = [self._result]
         while self._result.has_next:
             self._read_query_result()
-        result.has_next = None
-        return result
+            results.append(self._result)
+        results[-2].has_next = None
+        return results[-2]
 
-    def _apart(self, statement: bytes) -> Any:
-        super().query(statement)
+    def _apart(self, statements: Sequence[bytes]) -> Any:
+        for statement in statements:
+            super().query(statement)
         result = self._result
-        super().query(AND_COMMIT[2:])
+        super().query(COMMIT)
         return result
 
     def _create_ssl_ctx(self, options: Any) -> Any:

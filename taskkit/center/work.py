@@ -7,15 +7,17 @@ from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import DBAPIError
 
 from taskkit.center.claimed import claimed
 from taskkit.center.database import Database
 from taskkit.center.ends import Held, endings, portions, write_endings, write_run_rows
 from taskkit.center.expiry import expire
+from taskkit.center.faults import Fault, classify
 from taskkit.center.intake import new_token
 from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import give_back
-from taskkit.center.packed import commit_with_next, read_rows, run
+from taskkit.center.packed import Statement, commit_with_next, read_rows, run
 from taskkit.center.plain_ends import NotAsThought, plain, write_plain
 from taskkit.center.statements import work as sql
 from taskkit.errors import CommitUnknown
@@ -24,6 +26,8 @@ from taskkit.states import Move, Outcome, Status, sources, target
 from taskkit.texts import encodable
 
 CLAIMABLE = sorted(int(s) for s in sources(Move.CLAIM))
+AT_ONCE = 16
+"""Up to so many messages are claimed in one trip; with more it saves little, and to lock them first costs more."""
 MOST_HELD = 10_000
 NOT_FINISHED_BY_US = {None, Outcome.LOST.value, Outcome.SUPERSEDED.value}
 
@@ -126,9 +130,40 @@ class WorkDesk:
         self.database.write(lambda c: c.execute(self.database.text(sql.PROGRESS), rows))
 
     def _claim(self, connection: Connection, messages: Sequence[Message], token: str) -> list[Claimed]:
+        moves = self._moves(messages, token)
+        ours = {
+            "ids": sorted({message.task_id for message in messages}),
+            "status": int(Status.RUNNING),
+            "token": token,
+            "worker": self.worker_id,
+        }
+        if len(messages) <= AT_ONCE and self.database.takes_packets:
+            won = self._claim_at_once(connection, moves, ours)
+            if won is not None:
+                return won
+        for move in moves:
+            run(connection, self.database, *move)
+        commit_with_next(connection, self.database)
+        return read_rows(connection, self.database, sql.CLAIMED_IN_BATCH, Claimed, ours)
+
+    def _claim_at_once(
+        self, connection: Connection, moves: Sequence[Statement], ours: dict[str, Any]
+    ) -> list[Claimed] | None:
+        """All in one trip; None, and nothing done, when somebody holds a lock for which that would have to wait."""
+        commit_with_next(connection, self.database, [(sql.LOCK_MESSAGES, {"ids": ours["ids"]}), *moves])
+        try:
+            return read_rows(connection, self.database, sql.CLAIMED_IN_BATCH, Claimed, ours)
+        except DBAPIError as error:
+            if classify(error, self.database.sqlite) is not Fault.LOCK_WAIT:
+                raise
+            return None
+
+    def _moves(self, messages: Sequence[Message], token: str) -> list[Statement]:
+        """The statements that move their tasks to status 2, one for all messages that are alike."""
         alike: dict[tuple[int | None, str], set[int]] = {}
         for message in messages:
             alike.setdefault((message.attempt, message.task_code), set()).add(message.task_id)
+        moves: list[Statement] = []
         for (attempt, code), ids in sorted(alike.items(), key=lambda item: min(item[1])):
             parameters = {
                 "ids": sorted(ids),
@@ -139,16 +174,8 @@ class WorkDesk:
                 **({} if attempt is None else {"attempt": attempt}),
                 **({"code": code} if code else {}),
             }
-            template = sql.claim(attempt=attempt is not None, code=bool(code))
-            run(connection, self.database, template, parameters)
-        commit_with_next(connection, self.database)
-        parameters = {
-            "ids": sorted({message.task_id for message in messages}),
-            "status": int(Status.RUNNING),
-            "token": token,
-            "worker": self.worker_id,
-        }
-        return read_rows(connection, self.database, sql.CLAIMED_IN_BATCH, Claimed, parameters)
+            moves.append((sql.claim(attempt=attempt is not None, code=bool(code)), parameters))
+        return moves
 
     def _answers(self, messages: Sequence[Message], won: list[Claimed]) -> Claims:
         claims = Claims(won=won)

@@ -13,6 +13,11 @@ UPDATE task_center {force_primary} SET
 WHERE id IN :ids AND status IN :statuses AND (expires_at IS NULL OR expires_at > {now})
 """
 
+# Goes before claims that are sent together with their COMMIT, which must not wait for a lock.
+LOCK_MESSAGES = """
+SELECT id FROM task_center {force_primary} WHERE id IN :ids ORDER BY id {or_refuse}
+"""
+
 CLAIMED_IN_BATCH = """
 SELECT {columns} FROM task_center {force_primary}
 WHERE id IN :ids AND status = :status AND token = :token AND worker_id = :worker ORDER BY id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import psutil
 
@@ -19,6 +20,15 @@ def defunct(pid: int) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     return False
+
+
+def stopped(pid: int) -> bool:
+    """Whether each thread of a process has stopped: one that was told to first ends what it does in the kernel."""
+    states = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            states.append(thread.read_text().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
 
 
 def alive(pid: int) -> bool:

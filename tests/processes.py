@@ -24,7 +24,7 @@ from taskkit.queues.redis import RedisQueue
 from taskkit.states import ENDED, Status
 from tests import sample_app
 from tests.databases import fresh_database
-from tests.pids import command_line
+from tests.pids import command_line, stopped
 from tests.schemas import build
 from tests.servers import Server
 from tests.waiting import wait_until
@@ -197,6 +197,7 @@ class Installation:
         for number in itertools.count():
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)
+            wait_until(lambda: all(stopped(pid) for pid in pids))
             if self._can_be_written():
                 return
             assert number < 20, "one of them writes whenever it is stopped"

@@ -39,6 +39,11 @@ class Proxy:
         close(self.listener)
         self.cut()
 
+    def open_again(self) -> None:
+        """Take connections at the same port again."""
+        self.listener = socket.create_server(("127.0.0.1", urlsplit(self.url).port or 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+
     def cut(self) -> None:
         """Cut all connections."""
         for link in self._links:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from msgspec import Struct
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from taskkit.center.database import Database
+from taskkit.center.doubts import Doubts
 from taskkit.center.expiry import expire
 from taskkit.center.faults import explain
 from taskkit.center.intake import new_token
@@ -24,8 +24,7 @@ from taskkit.center.statements import dispatch as sql
 from taskkit.clock import seconds
 from taskkit.errors import CommitUnknown, StoreError
 from taskkit.limits import LimitBook
-from taskkit.model import DueList, ListName, Waiting, Won
-from taskkit.shards import read_list
+from taskkit.model import DueList, Waiting, Won
 from taskkit.states import Move, Status, sources, target
 
 DISPATCHABLE = sorted(int(s) for s in sources(Move.DISPATCH))
@@ -87,6 +86,7 @@ class DispatchDesk:
         self, database: Database, limits: LimitDesk, shards: ShardDesk, misfire_grace: float = 60.0
     ) -> None:
         self.database, self.limits, self.shards = database, limits, shards
+        self.doubts = Doubts(database)
         self.grace = seconds(misfire_grace)
 
     def due_lists(self) -> tuple[list[DueList], datetime | None]:
@@ -143,10 +143,15 @@ class DispatchDesk:
                 book = self.limits.refresh()
                 batch = self.database.write(lambda c: self._claim(c, sorted(ids), token, book))
         except CommitUnknown:
-            return Batch(token, won=self.won_by_token(ids, token))
+            return Batch(token, won=self.doubts.won(ids, token))
         except IntegrityError as error:
             raise StoreError(explain(error, self.database.url)) from error
         return batch or Batch(token, contended=len(ids))
+
+    def settle(self) -> Iterator[Batch]:
+        """What claims have won, or the letting go of tasks has, whose COMMIT got no reply before SQL went away."""
+        for token, won in self.doubts.settle():
+            yield Batch(token, won=won)
 
     def put_back(self, won: Sequence[Won], token: str) -> int:
         """Undo a claim whose push was definitely refused; returns how many rows were still ours.
@@ -267,19 +272,6 @@ class DispatchDesk:
             batch.won.append(
                 Won(row.id, row.task_code, row.attempt + 1, row.queue, row.priority, now, place.shard)
             )
-
-    def won_by_token(self, ids: Sequence[int], token: str) -> list[Won]:
-        """After a COMMIT whose reply was lost: what carries our token is ours. The lock waits for that COMMIT."""
-        parameters = {"ids": sorted(ids), "status": int(Status.DISPATCHED), "token": token}
-        rows = self.database.write(
-            lambda c: c.execute(self.database.text(sql.WON_IN_BATCH), parameters).all()
-        )
-        return [self._won(row) for row in rows]
-
-    def _won(self, row: Row[Any]) -> Won:
-        at, otherwise = self.database.dialect.moment(row.dispatched_at), ListName(row.queue, row.priority)
-        shard = read_list(row.list_name, otherwise).shard
-        return Won(row.id, row.task_code, row.attempt, row.queue, row.priority, at, shard)
 
 
 def _unadopted(row: Due) -> bool:

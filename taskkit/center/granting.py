@@ -83,7 +83,7 @@ class GrantDesk:
         try:
             batch = self.database.write(work)
         except CommitUnknown:
-            batch = Batch(token, won=self.dispatch.won_by_token(self.tried, token))
+            batch = Batch(token, won=self.dispatch.doubts.won(self.tried, token))
         except IntegrityError as error:
             raise StoreError(explain(error, self.database.url)) from error
         self._see()

@@ -68,6 +68,8 @@ class Dispatcher:
 
     def scan(self) -> float:
         """Dispatch one batch, and what limits have room for; returns the seconds until the next scan is worth while."""
+        for batch in self.center.dispatch.settle():
+            self._push(batch, {})
         rung, self._rung = self._rung, NO_TASK
         if rung.task_id:
             self._go_ahead(rung)

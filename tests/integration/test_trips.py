@@ -14,6 +14,9 @@ from taskkit.center import Database, TaskCenter
 from taskkit.center.packed import commit_with_next, run
 from taskkit.clock import utc_now
 from taskkit.errors import CommitUnknown, StoreError
+from taskkit.queues import MemoryQueue
+from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.settings import Scheduler
 from taskkit.states import Status
 from tests.centers import columns, dispatch, messages, new, start, succeeded, task
 from tests.proxy import Proxy
@@ -112,6 +115,28 @@ def test_a_lost_reply_leaves_the_commit_in_doubt_and_a_claim_finds_out(
         claims = center.worker_desk(WORKER).claim(messages(batch))
         assert proxy.lost
         assert [one.id for one in claims.won] == [task_id]
+        center.close()
+
+
+def test_a_dispatch_of_which_nothing_is_known_is_told_when_sql_is_back(mariadb_center_url: str) -> None:
+    """SQL is gone with the reply to the COMMIT: what that has won is asked for by its token, and pushed then."""
+    with Proxy(mariadb_center_url) as proxy:
+        center, queue = TaskCenter(proxy.url), MemoryQueue()
+        dispatcher = Dispatcher(center, queue, Scheduler())
+        ids = center.intake.insert([new(), new()])
+        proxy.lose_commit("after", for_good=True)
+        for _ in range(2):
+            with pytest.raises(StoreError):
+                dispatcher.scan()
+        assert proxy.lost
+        assert queue.pull(["q"], 10, 0).messages == []
+        proxy.open_again()
+        dispatcher.scan()
+        pushed = [message for _, message in queue.pull(["q"], 10, 0).messages]
+        assert [(one.task_id, one.attempt) for one in pushed] == [(task_id, 1) for task_id in ids]
+        assert len(center.worker_desk(WORKER).claim(pushed).won) == 2
+        dispatcher.scan()
+        assert queue.pull(["q"], 10, 0).messages == []
         center.close()
 
 

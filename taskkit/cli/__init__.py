@@ -19,6 +19,7 @@ def main() -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     gc.freeze()
+    exec("")  # noqa: S102 - where Ctrl-C met an exec, as dataclasses make, CPython dies of SIGINT unless another follows
     sys.exit(code)
 
 

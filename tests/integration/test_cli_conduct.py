@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -16,8 +15,7 @@ import click
 import pytest
 
 from taskkit.cli.root import cli as root
-from tests.commands import PROGRAM, built, cli, done, program, refused
-from tests.waiting import wait_until
+from tests.commands import PROGRAM, cli, done, program, refused
 
 SECRET = "hunter2"
 
@@ -200,51 +198,6 @@ def test_an_error_nobody_thought_of_is_one_line_unless_asked(monkeypatch: pytest
         cli("cron", "explain", "* * * * *")
 
 
-def test_ctrl_c_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("taskkit.cron.explain", interrupt)
-    answer = cli("cron", "explain", "* * * * *")
-    assert (answer.code, answer.out, answer.err.strip()) == (130, "", "")
-
-
-GATE = """
-import atexit, importlib.abc, os, sys, time
-
-def wait():
-    open("here", "w").close()
-    time.sleep(60)
-
-class Gate(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name == os.environ["GATE"] and not os.path.exists("here"):
-            wait()
-
-sys.meta_path.insert(0, Gate())
-if os.environ["GATE"] == "the end":
-    atexit.register(wait)
-"""
-
-
-@pytest.mark.parametrize(
-    "moment",
-    ["taskkit.cli.conduct", "click.core", "taskkit.cli.root", "taskkit.cli.cron", "rich.console", "the end"],
-)
-def test_ctrl_c_while_the_program_loads_or_leaves(moment: str, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(GATE)
-    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    process = subprocess.Popen(
-        [*PROGRAM, "cron", "explain", "@daily"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path, "GATE": moment},
-    )  # fmt: skip
-    wait_until((tmp_path / "here").exists, 30)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, err.strip()) == (130, b"")
-    assert bool(out) == (moment == "the end")
-
-
 def test_the_name_that_the_package_installs_is_this_program() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     module, _, name = project["project"]["scripts"]["taskkit"].partition(":")
@@ -254,16 +207,6 @@ def test_the_name_that_the_package_installs_is_this_program() -> None:
         "what is loaded before Ctrl-C is seen to is next to nothing"
     )
     assert name == "main"
-
-
-def test_ctrl_c_on_a_waiting_program() -> None:
-    built()
-    process = subprocess.Popen([*PROGRAM, "probe", "mail"], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    wait_until(lambda: done("tasks", "list", "--json").json, 30)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err.strip()) == (130, b"", b"")
-    assert done("tasks", "list", "--json").json[0]["status_name"] == "cancelled"
 
 
 def test_a_reader_that_goes_away_is_not_an_error() -> None:

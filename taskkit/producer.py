@@ -14,7 +14,7 @@ from taskkit.cron import parse, resolve_hash
 from taskkit.errors import CronError, InputError
 from taskkit.hints import suggest
 from taskkit.limits import check_limit_key, fill_key
-from taskkit.model import NO_TASK, NewTask, Ring
+from taskkit.model import NewTask, Ring
 from taskkit.names import (
     LONGEST_DELAY,
     LONGEST_TIMEOUT,
@@ -25,7 +25,7 @@ from taskkit.names import (
 )
 from taskkit.payload import encode_payload
 from taskkit.registry import HandlerOptions, Registry, check_delays
-from taskkit.shortway import ShortWay, is_due
+from taskkit.shortway import ShortWay, ring_for
 from taskkit.states import TaskType
 
 if TYPE_CHECKING:
@@ -125,8 +125,7 @@ class Producer:
         ids = self._short.write(tasks) if self._short is not None else None
         if ids is None:
             ids = self._center().intake.insert(tasks)
-            alone = len(tasks) == 1 and is_due(tasks[0])
-            self._ring(Ring(ids[0], tasks[0].queue, tasks[0].priority) if alone else NO_TASK)
+            self._ring(ring_for(tasks, ids))
         if log.isEnabledFor(logging.DEBUG):
             for task, task_id in zip(tasks, ids, strict=True):
                 extra = {"task_id": task_id, "task_code": task.task_code, "trace_id": task.trace_id}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from taskkit.clock import iso, monotonic, seconds
 from taskkit.errors import BrokerUnavailable, PushRefused
-from taskkit.model import ListName, Message, NewTask, Won
+from taskkit.model import NO_TASK, ListName, Message, NewTask, Ring, Won
 from taskkit.shards import MOST, ShardBook, Split, gathered
 from taskkit.states import TaskType
 
@@ -149,6 +149,13 @@ class ShortWay:
     def _shut(self, why: str) -> None:
         self._shut_until = monotonic() + SHUT_SECONDS
         log.debug("tasks go to the schedulers for %.0f s: %s", SHUT_SECONDS, why)
+
+
+def ring_for(tasks: Sequence[NewTask], ids: Sequence[int]) -> Ring:
+    """The ring for these new tasks: it names a single one that may start now."""
+    if len(tasks) != 1 or not is_due(tasks[0]):
+        return NO_TASK
+    return Ring(ids[0], tasks[0].queue, tasks[0].priority)
 
 
 def is_due(task: NewTask) -> bool:

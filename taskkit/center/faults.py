@@ -48,12 +48,13 @@ class Fault(Enum):
         return SchemaError(message) if self is Fault.NO_SCHEMA else DatabaseUnavailable(message)
 
 
+WAITED, NO_WAIT = 1205, 3572
 MYSQL_CODES = {
     1213: Fault.DEADLOCK,
     1020: Fault.DEADLOCK,
     3101: Fault.DEADLOCK,
-    1205: Fault.LOCK_WAIT,
-    3572: Fault.LOCK_WAIT,
+    WAITED: Fault.LOCK_WAIT,
+    NO_WAIT: Fault.LOCK_WAIT,
     0: Fault.GONE,
     1053: Fault.GONE,
     1158: Fault.GONE,
@@ -111,6 +112,12 @@ def classify(error: BaseException, sqlite: bool) -> Fault:
         return Fault.OTHER
     fault = MYSQL_CODES.get(code, Fault.OTHER) if code is not None else Fault.OTHER
     return Fault.GONE if fault is Fault.OTHER and error.connection_invalidated else fault
+
+
+def refuses_to_wait(error: DBAPIError, *, mariadb: bool) -> bool:
+    """Whether a statement with NOWAIT met a lock: MariaDB says so as it does of a wait that took too long."""
+    code = error.orig.args[0] if error.orig is not None and error.orig.args else None
+    return code == NO_WAIT or (mariadb and code == WAITED)
 
 
 def _classify_sqlite(text: str) -> Fault:

@@ -50,7 +50,8 @@ def commit_with_next(connection: Connection, database: Database, ahead: Sequence
     """The next statement takes the COMMIT of its transaction along: nothing may follow it there.
 
     ``ahead``: statements, as for :func:`run`, that go before it in the same packet. None of all these may wait for a
-    lock: it would be committed even if its client died meanwhile.
+    lock: it would be committed even if its client died meanwhile. (NOWAIT sees to that for rows; while a table's definition
+    changes, MySQL has them wait all the same.)
     """
     if not database.sqlite:
         wire = _wire(connection)

@@ -13,7 +13,7 @@ from taskkit.center.claimed import claimed
 from taskkit.center.database import Database
 from taskkit.center.ends import Held, endings, portions, write_endings, write_run_rows
 from taskkit.center.expiry import expire
-from taskkit.center.faults import Fault, classify
+from taskkit.center.faults import refuses_to_wait
 from taskkit.center.intake import new_token
 from taskkit.center.limits import LimitDesk
 from taskkit.center.lines import give_back
@@ -149,12 +149,16 @@ class WorkDesk:
     def _claim_at_once(
         self, connection: Connection, moves: Sequence[Statement], ours: dict[str, Any]
     ) -> list[Claimed] | None:
-        """All in one trip; None, and nothing done, when somebody holds a lock for which that would have to wait."""
-        commit_with_next(connection, self.database, [(sql.LOCK_MESSAGES, {"ids": ours["ids"]}), *moves])
+        """All in one trip; None, and nothing done, when somebody holds a lock for which that would have to wait.
+
+        It begins its transaction by itself: something in between may take what begins with SELECT for a mere reading.
+        """
+        first = [(sql.BEGIN, {}), (sql.LOCK_MESSAGES, {"ids": ours["ids"]})]
+        commit_with_next(connection, self.database, [*first, *moves])
         try:
             return read_rows(connection, self.database, sql.CLAIMED_IN_BATCH, Claimed, ours)
         except DBAPIError as error:
-            if classify(error, self.database.sqlite) is not Fault.LOCK_WAIT:
+            if not refuses_to_wait(error, mariadb=getattr(connection.dialect, "is_mariadb", False)):
                 raise
             return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +32,7 @@ Found = tuple[list[DueList], datetime | None]
 FULL_PAUSE = 0.02
 MOST_LISTS = 1000
 ROOM_S = 1.0
-"""So long what was seen of a list's room is believed, for one task after the other, while half of it is free."""
+"""So long what was seen of a list's room is believed, for tasks that are rung for one after the other."""
 SLOW_LOOK = 0.05
 REFRESH_PAUSE = 30.0
 LOOK_S = 0.25
@@ -63,15 +64,17 @@ class Dispatcher:
         self._held = 0
         self._rung = NO_TASK
         self._seen: dict[ListName, tuple[int, float]] = {}
-        """The room of a list, and the monotonic second when it was looked at."""
+        """The room of a list without what was pushed since, and the monotonic second when it was looked at."""
+        self._idle = False
         self.granting = Granting(center, settings.batch, self._room, self._push)
 
     def scan(self) -> float:
         """Dispatch one batch, and what limits have room for; returns the seconds until the next scan is worth while."""
         for batch in self.center.dispatch.settle():
             self._push(batch, {})
+        idle, self._idle = self._idle, False
         rung, self._rung = self._rung, NO_TASK
-        if rung.task_id:
+        if idle and rung.task_id:
             self._go_ahead(rung)
         soon = self.granting.run()
         self._held = 0
@@ -85,18 +88,18 @@ class Dispatcher:
         self._found, self._rung = None, ring
 
     def _go_ahead(self, rung: Ring) -> None:
-        """Dispatch the task that somebody rang for, before a look at what else is due.
-
-        Nothing was due a moment ago, or the bell would not have been waited for; and its list was found half empty.
-        """
-        name = ListName(rung.queue, rung.priority)
-        free, seen = self._seen.get(name, (0, 0.0))
-        if free <= self.settings.window // 2 or rung.task_id in self._hopeless or self.center.limits.active:
+        """Dispatch the task that somebody rang for, before a look at what else is due; nothing was, at the last look."""
+        half = min(self.settings.window, self.settings.queue_window) // 2
+        if rung.task_id in self._hopeless or self.center.limits.active:
             return
-        self._claim([rung.task_id])
-        self._seen[name] = free - 1, seen
-        if monotonic() - seen > ROOM_S:
-            self._room([DueList(name.queue, name.priority, None, True)])
+        if self._room_now(ListName(rung.queue, rung.priority)) > half:
+            self._claim([rung.task_id])
+
+    def _room_now(self, name: ListName) -> int:
+        free, seen = self._seen.get(name, (0, None))
+        if seen is None or monotonic() - seen > ROOM_S:
+            return self._room([DueList(name.queue, name.priority, None, True)])[name]
+        return free
 
     def _scan(self) -> float:
         found, is_new = self._look()
@@ -105,7 +108,7 @@ class Dispatcher:
         soon = self._advance(found[0])
         if soon is not None:
             return soon
-        self._found = None
+        self._found, self._idle = None, is_new
         return self._rest(*found) if is_new else 0.0
 
     def _look(self) -> tuple[Found, bool]:
@@ -240,6 +243,7 @@ class Dispatcher:
         lists: dict[ListName, list[Won]] = {}
         for won in sorted(batch.won, key=lambda w: places.get(w.id, 0)):
             lists.setdefault(won.list_name, []).append(won)
+        self._count(batch.won)
         failed = self._ring(lists)
         self.counters.dispatched += len(batch.won)
         for name, error in failed.items():
@@ -253,6 +257,13 @@ class Dispatcher:
                 log.warning(told, len(lists[name]), list_text(name), error)
         if any(isinstance(error, PushRefused) for error in failed.values()):
             raise BrokerUnavailable(str(next(iter(failed.values()))))
+
+    def _count(self, pushed: Sequence[Won]) -> None:
+        """What is pushed takes the room that was seen."""
+        for name, n in Counter(ListName(won.queue, won.priority) for won in pushed).items():
+            if name in self._seen:
+                free, seen = self._seen[name]
+                self._seen[name] = free - n, seen
 
     def _ring(self, lists: Mapping[ListName, Sequence[Won]]) -> Mapping[ListName, StoreError]:
         at = iso(next(iter(lists.values()))[0].dispatched_at) or ""

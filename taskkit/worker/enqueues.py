@@ -15,7 +15,8 @@ import msgspec
 
 from taskkit.center import TaskCenter
 from taskkit.errors import InputError, TaskkitError
-from taskkit.model import NewTask
+from taskkit.model import NewTask, Ring
+from taskkit.shortway import ring_for
 from taskkit.worker.frames import EnqueueAnswer
 from taskkit.worker.watch import Call
 
@@ -33,7 +34,7 @@ class EnqueueRequest:
 class Enqueues:
     """One thread, which begins with the first request."""
 
-    def __init__(self, center: TaskCenter, ring: Callable[[], None]) -> None:
+    def __init__(self, center: TaskCenter, ring: Callable[[Ring], None]) -> None:
         self.center, self.ring = center, ring
         self.call = Call()
         self._requests: queue.SimpleQueue[EnqueueRequest | None] = queue.SimpleQueue()
@@ -75,5 +76,5 @@ class Enqueues:
         except Exception as error:
             log.exception("a handler's tasks could not be written")
             return EnqueueAnswer([], ("StoreError", "", f"{type(error).__name__}: {error}"))
-        self.ring()
+        self.ring(ring_for(tasks, ids))
         return EnqueueAnswer(ids)

@@ -13,6 +13,7 @@ from taskkit.beats import WorkerBeat
 from taskkit.center import TaskCenter
 from taskkit.clock import monotonic
 from taskkit.errors import BrokerUnavailable, StoreError
+from taskkit.model import Ring
 from taskkit.queues import Order, Queue
 from taskkit.service import Stop, Ticker
 from taskkit.settings import Worker
@@ -257,8 +258,8 @@ class WorkerProcess:
     def _wake(self) -> None:
         self.hub.wake()
 
-    def _ring(self) -> None:
+    def _ring(self, ring: Ring) -> None:
         try:
-            self.queue.ring()
+            self.queue.ring(ring)
         except BrokerUnavailable as error:
             log.debug("the scheduler was not woken, it will look by itself: %s", error)

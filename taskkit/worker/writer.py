@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from taskkit.center import TaskCenter, WorkDesk
 from taskkit.clock import monotonic
 from taskkit.errors import CommitUnknown, DatabaseUnavailable, SchemaError
-from taskkit.model import Finish
+from taskkit.model import NO_TASK, Finish, Ring
 from taskkit.service import Troubles
 from taskkit.worker.enqueues import EnqueueRequest, Enqueues
 from taskkit.worker.progress import LatestProgress, ProgressReport
@@ -41,7 +41,9 @@ Item = Finish | LookAround
 class Writer:
     """One thread for ends: group commit of a few milliseconds or a few hundred; beside it one for ``enqueues``."""
 
-    def __init__(self, center: TaskCenter, desk: WorkDesk, ring: Callable[[], None], tally: Tally) -> None:
+    def __init__(
+        self, center: TaskCenter, desk: WorkDesk, ring: Callable[[Ring], None], tally: Tally
+    ) -> None:
         self.desk, self.ring, self.tally = desk, ring, tally
         self.enqueues = Enqueues(center, ring)
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
@@ -145,7 +147,7 @@ class Writer:
                 return
         self._troubles.over()
         if self.desk.given_back != given_back:
-            self.ring()
+            self.ring(NO_TASK)
             self._next_at = (
                 0.0  # an end of a task under a limit makes way for a start: the next is not kept waiting
             )

@@ -6,10 +6,12 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+import pymysql
 import pytest
 import sqlalchemy as sa
 
 from taskkit.center import TaskCenter
+from taskkit.center.faults import Fault, classify, refuses_to_wait
 from taskkit.center.work import AT_ONCE
 from taskkit.clock import utc_now
 from taskkit.errors import StoreError, TaskkitError
@@ -31,14 +33,29 @@ WAITING = (
 """What is refused a lock seems to wait for it too, for a moment."""
 
 
-def test_a_claim_is_one_trip_and_the_end_of_a_task_is_two(mariadb_center: TaskCenter) -> None:
-    center = mariadb_center
+@pytest.fixture
+def on_server(center: TaskCenter) -> TaskCenter:
+    """A task center on MariaDB, or on the server that the tests were given."""
+    if not center.database.takes_packets:
+        pytest.skip("there are no trips to SQLite")
+    return center
+
+
+def test_a_claim_is_one_trip_and_the_end_of_a_task_is_two(on_server: TaskCenter) -> None:
+    center = on_server
     center.intake.insert([new()] * 3)
     batch, desk = dispatch(center), center.worker_desk(WORKER)
+    center.limits.refresh()
     with trips() as sent:
         won = desk.claim(messages(batch)).won
     (claim,) = sent
-    assert [text.split()[0] for text in claim.split("; ")] == ["SELECT", "UPDATE", "SELECT", "COMMIT"]
+    assert [text.split()[0] for text in claim.split("; ")] == [
+        "START",
+        "SELECT",
+        "UPDATE",
+        "SELECT",
+        "COMMIT",
+    ]
     assert {task(center, one.id).status for one in won} == {Status.RUNNING}
     with trips() as sent:
         assert desk.finish([succeeded(one, finished_at=utc_now()) for one in won]) == []
@@ -47,10 +64,11 @@ def test_a_claim_is_one_trip_and_the_end_of_a_task_is_two(mariadb_center: TaskCe
     assert len(center.read.runs([one.id for one in won])) == 3
 
 
-def test_a_claim_of_many_is_two_trips(mariadb_center: TaskCenter) -> None:
-    center = mariadb_center
+def test_a_claim_of_many_is_two_trips(on_server: TaskCenter) -> None:
+    center = on_server
     center.intake.insert([new()] * (AT_ONCE + 1))
     batch = dispatch(center)
+    center.limits.refresh()
     with trips() as sent:
         won = center.worker_desk(WORKER).claim(messages(batch)).won
     assert [text.split()[0] for text in sent] == ["UPDATE", "SELECT"]
@@ -59,9 +77,9 @@ def test_a_claim_of_many_is_two_trips(mariadb_center: TaskCenter) -> None:
     assert len(won) == AT_ONCE + 1
 
 
-def test_a_claim_for_which_somebody_holds_a_lock_waits_for_it(mariadb_center: TaskCenter) -> None:
+def test_a_claim_for_which_somebody_holds_a_lock_waits_for_it(on_server: TaskCenter) -> None:
     """What goes in one trip may not wait: it is refused, nothing is done, and the claim is made in two."""
-    center = mariadb_center
+    center = on_server
     (task_id,) = center.intake.insert([new()])
     batch = dispatch(center)
     found: list[Claims] = []
@@ -78,7 +96,7 @@ def test_a_claim_for_which_somebody_holds_a_lock_waits_for_it(mariadb_center: Ta
     assert [one.id for one in found[0].won] == [task_id]
     assert task(center, task_id).status is Status.RUNNING
     ours = [text.split()[0] for text in sent if WORKER in text]
-    assert ours == ["SELECT", "UPDATE", "SELECT"]
+    assert ours == ["START", "UPDATE", "SELECT"]
     assert center.database.counters == {}
 
 
@@ -143,3 +161,16 @@ def test_a_claim_on_a_connection_that_died_in_the_pool_is_made_again(
     wait_until(lambda: mariadb.admin(gone) == [])
     assert len(center.worker_desk(WORKER).claim(messages(batch)).won) == 1
     assert center.database.counters == {"gone": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "mariadb", "refused"),
+    [(3572, False, True), (1205, False, False), (1205, True, True), (1213, True, False)],
+)
+def test_mysql_says_by_a_number_of_its_own_that_nowait_met_a_lock(
+    code: int, mariadb: bool, refused: bool
+) -> None:
+    """There 1205 is of the table's definition, for which NOWAIT waits."""
+    error = sa.exc.OperationalError("", {}, pymysql.err.OperationalError(code, "no"))
+    assert refuses_to_wait(error, mariadb=mariadb) is refused
+    assert classify(error, sqlite=False) in {Fault.LOCK_WAIT, Fault.DEADLOCK}

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from taskkit.center import TaskCenter
 from taskkit.clock import utc_now
+from taskkit.errors import BrokerUnavailable
 from taskkit.limits import Limit, Scope
 from taskkit.model import NO_TASK, ListName, Ring
 from taskkit.producer import Producer
 from taskkit.queues import MemoryQueue
 from taskkit.registry import Registry
-from taskkit.scheduler.dispatcher import Dispatcher
+from taskkit.scheduler.dispatcher import FULL_PAUSE, Dispatcher
 from taskkit.settings import Scheduler
 from taskkit.states import Status
 from tests.centers import dispatch, new, task
@@ -52,14 +53,67 @@ def test_a_task_that_is_rung_for_goes_before_a_look_at_the_lists(
     assert dispatcher.counters.dispatched == 3
 
 
-def test_the_first_task_of_a_list_goes_the_ordinary_way(center: TaskCenter) -> None:
-    """Nobody knows yet whether the list has room."""
+def test_a_scheduler_that_has_not_looked_yet_goes_the_ordinary_way(center: TaskCenter) -> None:
     queue = MemoryQueue()
     dispatcher = Dispatcher(center, queue, Scheduler())
     one, other = center.intake.insert([new(), new()])
     dispatcher.look_anew(Ring(other, "q"))
     dispatcher.scan()
     assert waiting(queue) == [one, other]
+
+
+def test_a_ring_overtakes_nothing_that_was_due_and_had_no_room(center: TaskCenter) -> None:
+    """The bell is also waited for while a full list is to be filled up."""
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue, window=4)
+    ids = center.intake.insert([new() for _ in range(10)])
+    assert dispatcher.scan() == FULL_PAUSE
+    (late,) = center.intake.insert([new()])
+    for _ in range(2):
+        dispatcher.look_anew(Ring(late, "q"))
+        dispatcher.scan()
+    assert waiting(queue) == ids[:4]
+
+
+def test_a_ring_after_a_scan_that_failed_goes_the_ordinary_way(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue)
+    one, other = center.intake.insert([new(), new()])
+    monkeypatch.setattr(center.dispatch, "due_lists", _refuse)
+    with pytest.raises(ValueError, match="does not take"):
+        dispatcher.scan()
+    monkeypatch.undo()
+    dispatcher.look_anew(Ring(other, "q"))
+    dispatcher.scan()
+    assert waiting(queue) == [one, other]
+
+
+def test_a_broker_that_has_gone_is_asked_before_a_row_is_touched(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen of the room in its lists is old after a while."""
+    monkeypatch.setattr("taskkit.scheduler.dispatcher.ROOM_S", 0)
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue)
+    (task_id,) = center.intake.insert([new()])
+    queue.close()
+    dispatcher.look_anew(Ring(task_id, "q"))
+    with pytest.raises(BrokerUnavailable):
+        dispatcher.scan()
+    assert task(center, task_id).status is Status.PENDING
+    assert task(center, task_id).attempt == 0
+
+
+def test_half_of_a_small_queue_is_enough(center: TaskCenter) -> None:
+    """The window of a queue may be smaller than that of one of its lists."""
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue, window=1000, queue_window=10)
+    one, other = center.intake.insert([new(), new()])
+    dispatcher.look_anew(Ring(other, "q"))
+    dispatcher.scan()
+    assert waiting(queue) == [other, one]
 
 
 @pytest.mark.parametrize("queue_window", [4, 100])
@@ -130,7 +184,7 @@ def test_a_task_that_the_database_refuses_is_set_aside_and_rung_for_in_vain(
     assert waiting(queue) == []
 
 
-def _refuse(_ids: Sequence[int]) -> None:
+def _refuse(*_: object) -> None:
     raise ValueError("a value that the database does not take")
 
 

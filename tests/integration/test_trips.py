@@ -157,7 +157,7 @@ def test_a_server_that_takes_one_statement_at_a_time_gets_one_at_a_time(mariadb_
     batch = dispatch(center)
     with trips() as sent:
         assert len(center.worker_desk(WORKER).claim(messages(batch)).won) == 1
-    assert [text.split()[0] for text in sent] == ["SELECT", "UPDATE", "SELECT", "COMMIT"]
+    assert [text.split()[0] for text in sent] == ["START", "SELECT", "UPDATE", "SELECT", "COMMIT"]
     assert task(center, claimed.id).status is Status.SUCCESS
     assert center.database.counters == {}
     center.close()

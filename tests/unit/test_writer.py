@@ -69,7 +69,7 @@ def writer(desk: Desk) -> Writer:
     class Center:
         intake = desk
 
-    return Writer(Center(), desk, lambda: None, Tally())  # type: ignore[arg-type]
+    return Writer(Center(), desk, lambda _: None, Tally())  # type: ignore[arg-type]
 
 
 def write(writer: Writer, *items: Any) -> None:

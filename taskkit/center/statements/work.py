@@ -14,6 +14,7 @@ WHERE id IN :ids AND status IN :statuses AND (expires_at IS NULL OR expires_at >
 """
 
 # Goes before claims that are sent together with their COMMIT, which must not wait for a lock.
+BEGIN = "START TRANSACTION"
 LOCK_MESSAGES = """
 SELECT id FROM task_center {force_primary} WHERE id IN :ids ORDER BY id {or_refuse}
 """

@@ -190,22 +190,34 @@ class StatementClock:
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self.clock = clock
+        self.raised: BaseException | None = None
+        """What one of the functions raised in this statement; SQLite says only that one did."""
         self._now: datetime | None = None
 
     def begin(self) -> None:
         """A statement begins."""
-        self._now = None
+        self._now = self.raised = None
 
     def functions(self) -> dict[str, tuple[int, Callable[..., object]]]:
         """Their names, numbers of arguments, and what they do."""
         return {
-            "taskkit_now": (0, lambda: _text(self._read())),
-            "taskkit_after": (1, self._after),
-            "taskkit_age": (1, self._age),
-            "taskkit_micros": (1, self._micros),
-            "taskkit_bin": (1, _bin),
-            "taskkit_digest": (1, _digest),
+            "taskkit_now": (0, self._noting(lambda: _text(self._read()))),
+            "taskkit_after": (1, self._noting(self._after)),
+            "taskkit_age": (1, self._noting(self._age)),
+            "taskkit_micros": (1, self._noting(self._micros)),
+            "taskkit_bin": (1, self._noting(_bin)),
+            "taskkit_digest": (1, self._noting(_digest)),
         }
+
+    def _noting(self, function: Callable[..., object]) -> Callable[..., object]:
+        def call(*values: object) -> object:
+            try:
+                return function(*values)
+            except BaseException as error:
+                self.raised = error
+                raise
+
+        return call
 
     def _read(self) -> datetime:
         if self._now is None:

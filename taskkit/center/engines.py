@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext
 
 from taskkit.center import sessions
 from taskkit.center.dialect import Dialect, SQLite, StatementClock
@@ -17,6 +17,8 @@ from taskkit.identity import connection_name
 
 READ_ONLY = "taskkit_read_only"
 CLOCK = "taskkit_clock"
+RAISED = "user-defined function raised exception"
+"""What SQLite makes of whatever a function raises."""
 GREETING_SECONDS = 5.0
 LOCKED_S, LOOK_S = 10.0, 0.02
 """How long a lock is waited for, and how long between two looks where SQLite itself does not wait."""
@@ -110,6 +112,7 @@ def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> 
     event.listen(engine, "connect", prepare)
     event.listen(engine, "before_cursor_execute", _begin_statement)
     event.listen(engine, "begin", _begin_immediate)
+    event.listen(engine, "handle_error", _interrupted)
     return engine
 
 
@@ -129,6 +132,17 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
 
 def _begin_statement(connection: Connection, *_statement: object) -> None:
     connection.info[CLOCK].begin()
+
+
+def _interrupted(context: ExceptionContext) -> BaseException | None:
+    """Ctrl-C in the middle of one of our functions: SQLite makes an error of it, which would be taken for its own.
+
+    A signal is seen to where a function begins as well, before it can note anything.
+    """
+    if context.connection is None or str(context.original_exception) != RAISED:
+        return None
+    raised = context.connection.info[CLOCK].raised
+    return None if isinstance(raised, Exception) else raised or KeyboardInterrupt()
 
 
 def _begin_immediate(connection: Connection) -> None:

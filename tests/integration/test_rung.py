@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from taskkit.center import TaskCenter
@@ -18,6 +19,8 @@ from taskkit.registry import Registry
 from taskkit.scheduler.dispatcher import FULL_PAUSE, Dispatcher
 from taskkit.settings import Scheduler
 from taskkit.states import Status
+from taskkit.worker.enqueues import EnqueueRequest, Enqueues
+from taskkit.worker.frames import EnqueueAnswer
 from tests.centers import dispatch, new, task
 
 pytest_plugins = ["tests.center_fixtures"]
@@ -209,3 +212,14 @@ def test_a_producer_names_the_task_when_it_is_one_that_may_go_at_once(
     ids = producer.enqueue_many([{"code": "mail", **options} for options in tasks])
     found = task(center, ids[0])
     assert rings == [Ring(ids[0], found.queue, found.priority) if named else NO_TASK]
+
+
+def test_the_ring_for_a_handlers_task_names_it_as_well(center: TaskCenter) -> None:
+    rings: list[Ring] = []
+    answers: list[EnqueueAnswer] = []
+    enqueues = Enqueues(center, rings.append)
+    for count in (1, 2):
+        raws = [msgspec.msgpack.encode(new()) for _ in range(count)]
+        enqueues.put(EnqueueRequest(raws, answers.append))
+    assert enqueues.finish(10)
+    assert rings == [Ring(answers[0].ids[0], "q", 5), NO_TASK]

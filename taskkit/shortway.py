@@ -66,7 +66,7 @@ class ShortWay:
 
     def write(self, tasks: Sequence[NewTask]) -> list[int] | None:
         """The ids of the tasks, which are written and pushed; None when nothing was done."""
-        if monotonic() < self._shut_until or not all(is_due(task) for task in tasks):
+        if monotonic() < self._shut_until or not all(_is_due(task) for task in tasks):
             return None
         names = [ListName(task.queue, task.priority) for task in tasks]
         try:
@@ -153,12 +153,12 @@ class ShortWay:
 
 def ring_for(tasks: Sequence[NewTask], ids: Sequence[int]) -> Ring:
     """The ring for these new tasks: it names a single one that may start now."""
-    if len(tasks) != 1 or not is_due(tasks[0]):
+    if len(tasks) != 1 or not _is_due(tasks[0]):
         return NO_TASK
     return Ring(ids[0], tasks[0].queue, tasks[0].priority)
 
 
-def is_due(task: NewTask) -> bool:
+def _is_due(task: NewTask) -> bool:
     """Whether it may start now and is nobody else's concern: planned work, keys, limits belong to schedulers and SQL."""
     return (
         task.task_type is TaskType.ONE_OFF

@@ -137,19 +137,19 @@ def test_a_claim_of_which_nothing_is_known_is_found_by_the_next_try(
 ) -> None:
     """SQL is gone with the reply, and comes back later: the puller asks again by the same token."""
     (task_id,) = mariadb_center.intake.insert([new()])
-    waiting = messages(dispatch(mariadb_center))
+    sent = messages(dispatch(mariadb_center))
     with Proxy(mariadb_center_url) as proxy:
         center = TaskCenter(proxy.url)
         desk = center.worker_desk(WORKER)
         token = desk.new_token()
         proxy.lose_commit("after", for_good=True)
         with pytest.raises(StoreError):
-            desk.claim(waiting, token)
+            desk.claim(sent, token)
         assert proxy.lost
         center.close()
     desk = mariadb_center.worker_desk(WORKER)
-    assert [one.id for one in desk.claim(waiting, token).won] == [task_id]
-    assert desk.claim(waiting, desk.new_token()).won == []
+    assert [one.id for one in desk.claim(sent, token).won] == [task_id]
+    assert desk.claim(sent, desk.new_token()).won == []
 
 
 def test_a_claim_on_a_connection_that_died_in_the_pool_is_made_again(

@@ -36,6 +36,12 @@ def idle(center: TaskCenter, queue: MemoryQueue, **settings: int) -> Dispatcher:
     return dispatcher
 
 
+def rung_for(dispatcher: Dispatcher, task_id: int) -> float:
+    """A producer rings for a task; the seconds until the next scan."""
+    dispatcher.look_anew(Ring(task_id, "q"))
+    return dispatcher.scan()
+
+
 def waiting(queue: MemoryQueue) -> list[int]:
     return [message.task_id for message in queue.listing(HERE) or ()]
 
@@ -49,8 +55,7 @@ def test_a_task_that_is_rung_for_goes_before_a_look_at_the_lists(
     seen: list[list[int]] = []
     look = center.dispatch.due_lists
     monkeypatch.setattr(center.dispatch, "due_lists", lambda: (seen.append(waiting(queue)), look())[1])
-    dispatcher.look_anew(Ring(other, "q"))
-    dispatcher.scan()
+    rung_for(dispatcher, other)
     assert seen[0] == [other]
     assert waiting(queue) == [other, one]
     assert dispatcher.counters.dispatched == 3
@@ -60,8 +65,7 @@ def test_a_scheduler_that_has_not_looked_yet_goes_the_ordinary_way(center: TaskC
     queue = MemoryQueue()
     dispatcher = Dispatcher(center, queue, Scheduler())
     one, other = center.intake.insert([new(), new()])
-    dispatcher.look_anew(Ring(other, "q"))
-    dispatcher.scan()
+    rung_for(dispatcher, other)
     assert waiting(queue) == [one, other]
 
 
@@ -73,8 +77,7 @@ def test_a_ring_overtakes_nothing_that_was_due_and_had_no_room(center: TaskCente
     assert dispatcher.scan() == FULL_PAUSE
     (late,) = center.intake.insert([new()])
     for _ in range(2):
-        dispatcher.look_anew(Ring(late, "q"))
-        dispatcher.scan()
+        rung_for(dispatcher, late)
     assert waiting(queue) == ids[:4]
 
 
@@ -88,8 +91,7 @@ def test_a_ring_after_a_scan_that_failed_goes_the_ordinary_way(
     with pytest.raises(ValueError, match="does not take"):
         dispatcher.scan()
     monkeypatch.undo()
-    dispatcher.look_anew(Ring(other, "q"))
-    dispatcher.scan()
+    rung_for(dispatcher, other)
     assert waiting(queue) == [one, other]
 
 
@@ -102,9 +104,8 @@ def test_a_broker_that_has_gone_is_asked_before_a_row_is_touched(
     dispatcher = idle(center, queue)
     (task_id,) = center.intake.insert([new()])
     queue.close()
-    dispatcher.look_anew(Ring(task_id, "q"))
     with pytest.raises(BrokerUnavailable):
-        dispatcher.scan()
+        rung_for(dispatcher, task_id)
     assert task(center, task_id).status is Status.PENDING
     assert task(center, task_id).attempt == 0
 
@@ -114,8 +115,7 @@ def test_half_of_a_small_queue_is_enough(center: TaskCenter) -> None:
     queue = MemoryQueue()
     dispatcher = idle(center, queue, window=1000, queue_window=10)
     one, other = center.intake.insert([new(), new()])
-    dispatcher.look_anew(Ring(other, "q"))
-    dispatcher.scan()
+    rung_for(dispatcher, other)
     assert waiting(queue) == [other, one]
 
 
@@ -125,8 +125,7 @@ def test_rings_do_not_fill_a_list_beyond_its_window(center: TaskCenter, queue_wi
     dispatcher = idle(center, queue, window=4, queue_window=queue_window)
     for _ in range(9):
         (task_id,) = center.intake.insert([new()])
-        dispatcher.look_anew(Ring(task_id, "q"))
-        dispatcher.scan()
+        rung_for(dispatcher, task_id)
     assert len(waiting(queue)) == 4
 
 
@@ -154,8 +153,7 @@ def test_a_ring_for_what_may_not_go_does_nothing(
     dispatcher = idle(center, queue)
     task_id = make(center)
     before = center.read.tasks([task_id])
-    dispatcher.look_anew(Ring(task_id, "q"))
-    assert dispatcher.scan() > 0
+    assert rung_for(dispatcher, task_id) > 0
     assert waiting(queue) == []
     assert center.read.tasks([task_id]) == before
 
@@ -166,8 +164,7 @@ def test_where_limits_are_set_they_decide(center: TaskCenter) -> None:
     center.limits.put(Limit(Scope.QUEUE, "q", concurrency=1), "ada")
     ids = center.intake.insert([new(), new()])
     for task_id in reversed(ids):
-        dispatcher.look_anew(Ring(task_id, "q"))
-        dispatcher.scan()
+        rung_for(dispatcher, task_id)
     assert waiting(queue) == ids[:1]
 
 
@@ -178,12 +175,10 @@ def test_a_task_that_the_database_refuses_is_set_aside_and_rung_for_in_vain(
     dispatcher = idle(center, queue)
     (task_id,) = center.intake.insert([new()])
     monkeypatch.setattr(center.dispatch, "claim", _refuse)
-    dispatcher.look_anew(Ring(task_id, "q"))
-    dispatcher.scan()
+    rung_for(dispatcher, task_id)
     monkeypatch.undo()
     assert task(center, task_id).status is Status.HELD
-    dispatcher.look_anew(Ring(task_id, "q"))
-    dispatcher.scan()
+    rung_for(dispatcher, task_id)
     assert waiting(queue) == []
 
 

@@ -23,7 +23,7 @@ class Proxy:
         self.replaced: dict[bytes, bytes] = {}
         self.lost = False
         self._when: str | None = None
-        self._for_good = False
+        self._for_good = self._refuses = False
         self._links: list[socket.socket] = []
         self._muted: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -40,9 +40,8 @@ class Proxy:
         self.cut()
 
     def open_again(self) -> None:
-        """Take connections at the same port again."""
-        self.listener = socket.create_server(("127.0.0.1", urlsplit(self.url).port or 0))
-        threading.Thread(target=self._accept, daemon=True).start()
+        """Pass connections on again; the port was kept meanwhile, so that nobody else has it."""
+        self._refuses = False
 
     def cut(self) -> None:
         """Cut all connections."""
@@ -53,7 +52,7 @@ class Proxy:
     def lose_commit(self, when: str, *, for_good: bool = False) -> None:
         """Cut the next connection that commits: ``before`` the server hears of it, or ``after`` it has committed.
 
-        ``for_good``: no connection is taken after that.
+        ``for_good``: every connection is cut after that.
         """
         self._when, self.lost, self._for_good = when, False, for_good
 
@@ -61,6 +60,9 @@ class Proxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self.listener.accept()
+                if self._refuses:
+                    close(client)
+                    continue
                 server = socket.create_connection(self.server)
                 self._links += [client, server]
                 for act in (self._up, self._down):
@@ -73,8 +75,7 @@ class Proxy:
                 when = self._when if data[4:5] == QUERY and data.endswith(COMMIT) else None
                 if when is not None:
                     self._when, self.lost = None, True
-                    if self._for_good:
-                        close(self.listener)
+                    self._refuses = self._for_good
                 if when == "before":
                     break
                 if when == "after":

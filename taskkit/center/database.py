@@ -8,7 +8,7 @@ import re
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from taskkit.center.dialect import Dialect, MySQL, SQLite
+from taskkit.center.dialect import Dialect, MySQL, SQLite, limited
 from taskkit.center.engines import READ_ONLY, make_engine
 from taskkit.center.faults import SQLITE_ADVICE, Fault, classify, explain
 from taskkit.center.sessions import is_pooled, still_ours
@@ -26,6 +26,8 @@ from taskkit.errors import CommitUnknown, DatabaseUnavailable, InputError, Store
 
 T = TypeVar("T")
 ATTEMPTS = 6
+LOOK_SHARE = 0.9
+"""A long look may take this part of the time for which an answer is waited."""
 NAMED = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 
 
@@ -53,6 +55,8 @@ class Database:
         self._texts: dict[str, sa.TextClause] = {}
         self._driver: dict[str, str] = {}
         self._batches: dict[str, str] = {}
+        self.patience = read_timeout
+        """Seconds until a server that says nothing is given up."""
         self.engine = make_engine(self.url, self.dialect, pool_size, overflow, read_timeout)
         _forget_after_fork(self.engine)
 
@@ -131,6 +135,21 @@ class Database:
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run ``work``, which only reads; each of its statements sees the newest committed rows."""
         return self._repeat(lambda: self._reading(work))
+
+    def look(self, template: str, parameters: Mapping[str, Any]) -> Sequence[sa.Row[Any]]:
+        """The rows of a SELECT that may take long; of ``parameters`` it takes what it names.
+
+        The server itself ends it before we give up waiting, which the server would not notice: it would go on, and be
+        asked the same again.
+        """
+
+        def work(connection: Connection) -> Sequence[sa.Row[Any]]:
+            limit_s = self.patience * LOOK_SHARE
+            mariadb = getattr(connection.dialect, "is_mariadb", False)
+            text = self.text(template if self.sqlite else limited(template, limit_s, mariadb=mariadb))
+            return connection.execute(text, {n: parameters[n] for n in text.compile().params}).all()
+
+        return self.read(work)
 
     def now(self) -> datetime:
         """The database's clock, which decides what is due."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
-from typing import ClassVar
+from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 from taskkit.clock import EPOCH, LAST_INSTANT, utc_now
 
 NO_DATE = "0000-"
+NO_ANSWER = object()
+"""Nothing that SQLite could take: the statement fails."""
 MACRO = re.compile(r"\{(after|age|list_name|micros|bucket|slot|bin|digest)\(([^()]*)\)\}")
 BIN_BASE = 1.05
 """Runtimes are counted in bins, each so much wider than the one before: a percentile is right to 2.5 %."""
@@ -38,6 +40,13 @@ def _bin(value: float | None) -> int | None:
 
 def _digest(value: object) -> str | None:
     return None if value is None else hashlib.md5(str(value).encode(), usedforsecurity=False).hexdigest()
+
+
+def limited(template: str, limit_s: float, *, mariadb: bool) -> str:
+    """A SELECT that MySQL or MariaDB ends after so many seconds: errors 3024 and 1969."""
+    if mariadb:
+        return f"SET STATEMENT max_statement_time = {limit_s:g} FOR {template.lstrip()}"
+    return template.lstrip().replace("SELECT", f"SELECT /*+ MAX_EXECUTION_TIME({limit_s * 1000:.0f}) */", 1)
 
 
 class Dialect:
@@ -201,7 +210,7 @@ class StatementClock:
     def functions(self) -> dict[str, tuple[int, Callable[..., object]]]:
         """Their names, numbers of arguments, and what they do."""
         return {
-            "taskkit_now": (0, self._noting(lambda: _text(self._read()))),
+            "taskkit_now": (0, partial(self._noting(lambda _: _text(self._read())), None)),
             "taskkit_after": (1, self._noting(self._after)),
             "taskkit_age": (1, self._noting(self._age)),
             "taskkit_micros": (1, self._noting(self._micros)),
@@ -209,15 +218,27 @@ class StatementClock:
             "taskkit_digest": (1, self._noting(_digest)),
         }
 
-    def _noting(self, function: Callable[..., object]) -> Callable[..., object]:
-        def call(*values: object) -> object:
-            try:
-                return function(*values)
-            except BaseException as error:
-                self.raised = error
-                raise
+    def _noting(self, function: Callable[[Any], object]) -> Callable[[Any], object]:
+        """``function`` for SQLite; what it raises is noted, and what a signal's handler raises as it begins.
 
-        return call
+        Python sees to signals where code begins or goes on. Where a function begins, no ``try`` of its own is in force
+        yet; where a generator goes on, the one around its ``yield`` is.
+        """
+
+        def run() -> Generator[object, Any, None]:
+            answer: object = None
+            while True:
+                try:
+                    while True:
+                        answer = function((yield answer))
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - raised again by who ran the statement, which fails
+                    self.raised, answer = error, NO_ANSWER
+
+        running = run()
+        next(running)
+        return running.send
 
     def _read(self) -> datetime:
         if self._now is None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy.engine import Row
+from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import DBAPIError
 
 from taskkit.center.database import Database
+from taskkit.center.faults import refuses_to_wait
 from taskkit.center.statements import dispatch as sql
 from taskkit.model import ListName, Won
 from taskkit.shards import read_list
 from taskkit.states import Status
+
+PAUSES = (0.0, 0.01, 0.05, 0.2, 0.7)
+"""Seconds before each look at a COMMIT that is probably over in no time; whoever asks does nothing else meanwhile."""
 
 
 class Doubts:
@@ -22,25 +28,38 @@ class Doubts:
         self._open: dict[str, list[int]] = {}
 
     def won(self, ids: Sequence[int], token: str) -> list[Won]:
-        """What carries this token is ours; the lock waits for that COMMIT. Raises while SQL is away."""
+        """What carries this token is ours. Nothing yet, when that COMMIT takes its time; raises while SQL is away."""
         self._open[token] = sorted(ids)
-        found = self.by_token(ids, token)
-        del self._open[token]
-        return found
+        for pause in PAUSES:
+            time.sleep(pause)
+            if (won := self._told(token)) is not None:
+                return won
+        return []
 
     def settle(self) -> Iterator[tuple[str, list[Won]]]:
-        """Each token that is still open, and what it has won. Raises while SQL is away; what fails later is recovery's."""
-        if self._open:
-            self.database.now()
-        while self._open:
-            token, ids = self._open.popitem()
-            yield token, self.by_token(ids, token)
+        """Each token that is still open and can be told of, and what it has won. Raises while SQL is away."""
+        for token in list(self._open):
+            if (won := self._told(token)) is not None:
+                yield token, won
 
-    def by_token(self, ids: Sequence[int], token: str) -> list[Won]:
-        """Those of the rows that are dispatched under this token."""
-        parameters = {"ids": sorted(ids), "status": int(Status.DISPATCHED), "token": token}
+    def _told(self, token: str) -> list[Won] | None:
+        """What this token has won, which is settled by it; None while somebody holds a lock on one of its rows."""
+        parameters = {"ids": self._open[token], "status": int(Status.DISPATCHED), "token": token}
         text = self.database.text(sql.WON_IN_BATCH)
-        return [self._won(row) for row in self.database.write(lambda c: c.execute(text, parameters).all())]
+
+        def look(connection: Connection) -> Sequence[Row[Any]] | None:
+            try:
+                return connection.execute(text, parameters).all()
+            except DBAPIError as error:
+                if not refuses_to_wait(error):
+                    raise
+                return None
+
+        rows = self.database.write(look)
+        if rows is None:
+            return None
+        del self._open[token]
+        return [self._won(row) for row in rows]
 
     def _won(self, row: Row[Any]) -> Won:
         at, otherwise = self.database.dialect.moment(row.dispatched_at), ListName(row.queue, row.priority)

@@ -19,6 +19,8 @@ READ_ONLY = "taskkit_read_only"
 CLOCK = "taskkit_clock"
 RAISED = "user-defined function raised exception"
 """What SQLite makes of whatever a function raises."""
+OF_VALUES = (ValueError, TypeError, ArithmeticError)
+"""What our functions raise by themselves, at a value that is none of theirs."""
 GREETING_SECONDS = 5.0
 LOCKED_S, LOOK_S = 10.0, 0.02
 """How long a lock is waited for, and how long between two looks where SQLite itself does not wait."""
@@ -135,14 +137,14 @@ def _begin_statement(connection: Connection, *_statement: object) -> None:
 
 
 def _interrupted(context: ExceptionContext) -> BaseException | None:
-    """Ctrl-C in the middle of one of our functions: SQLite makes an error of it, which would be taken for its own.
+    """What a signal's handler raised in the middle of one of our functions: SQLite says only that one raised something.
 
-    A signal is seen to where a function begins as well, before it can note anything.
+    None for what a function itself makes of a value, which is an error of the statement.
     """
     if context.connection is None or str(context.original_exception) != RAISED:
         return None
-    raised = context.connection.info[CLOCK].raised
-    return None if isinstance(raised, Exception) else raised or KeyboardInterrupt()
+    raised: BaseException | None = context.connection.info[CLOCK].raised
+    return None if isinstance(raised, OF_VALUES) else raised
 
 
 def _begin_immediate(connection: Connection) -> None:

@@ -22,6 +22,7 @@ class Fault(Enum):
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
     READ_ONLY = "read_only"
+    TOO_LONG = "too_long"
     NO_SCHEMA = "no_schema"
     OTHER = "other"
 
@@ -45,6 +46,8 @@ class Fault(Enum):
 
     def error(self, message: str) -> StoreError:
         """The error to raise when repeating did not help."""
+        if self is Fault.TOO_LONG:
+            return StoreError(message)
         return SchemaError(message) if self is Fault.NO_SCHEMA else DatabaseUnavailable(message)
 
 
@@ -81,6 +84,8 @@ MYSQL_CODES = {
     1047: Fault.GONE,
     3100: Fault.GONE,
     1698: Fault.REFUSED,
+    1969: Fault.TOO_LONG,
+    3024: Fault.TOO_LONG,
     1054: Fault.NO_SCHEMA,
     1146: Fault.NO_SCHEMA,
 }
@@ -91,6 +96,8 @@ ADVICE = {
     Fault.READ_ONLY: "it is read only: TASKKIT_DATABASE_URL must lead to the primary, also after a failover",
     Fault.NO_SCHEMA: "run `taskkit db upgrade`",
     Fault.BUSY: "the server has no room for more connections or is locked; try again",
+    Fault.TOO_LONG: "the server ended this statement at its time limit: look at a shorter time (--since), or try again "
+    "when the server has less to do",
     Fault.GONE: "the server went away; try again",
     Fault.LOCK_WAIT: "somebody holds a lock on these rows; look for a long transaction",
 }
@@ -114,10 +121,13 @@ def classify(error: BaseException, sqlite: bool) -> Fault:
     return Fault.GONE if fault is Fault.OTHER and error.connection_invalidated else fault
 
 
-def refuses_to_wait(error: DBAPIError, *, mariadb: bool) -> bool:
-    """Whether a statement with NOWAIT met a lock: MariaDB says so as it does of a wait that took too long."""
+def refuses_to_wait(error: DBAPIError) -> bool:
+    """Whether a statement with NOWAIT met a lock: MariaDB says so as it does of a wait that took too long.
+
+    MySQL does wait for the definition of a table that is being changed, and then says 1205 as well.
+    """
     code = error.orig.args[0] if error.orig is not None and error.orig.args else None
-    return code == NO_WAIT or (mariadb and code == WAITED)
+    return code in {NO_WAIT, WAITED}
 
 
 def _classify_sqlite(text: str) -> Fault:

@@ -149,9 +149,7 @@ class FrameDesk:
         return low, newest
 
     def _ask(self, template: str, parameters: Mapping[str, Any]) -> Rows:
-        text = self.database.text(template)
-        wanted = {name: parameters[name] for name in text.compile().params}
-        rows = self.database.read(lambda c: c.execute(text, wanted).all())
+        rows = self.database.look(template, parameters)
         return [{name: self._value(name, value) for name, value in row._mapping.items()} for row in rows]
 
     def _value(self, name: str, value: Any) -> Any:

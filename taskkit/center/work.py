@@ -158,7 +158,7 @@ class WorkDesk:
         try:
             return read_rows(connection, self.database, sql.CLAIMED_IN_BATCH, Claimed, ours)
         except DBAPIError as error:
-            if not refuses_to_wait(error, mariadb=getattr(connection.dialect, "is_mariadb", False)):
+            if not refuses_to_wait(error):
                 raise
             return None
 

@@ -247,6 +247,7 @@ class Dispatcher:
         failed = self._ring(lists)
         self.counters.dispatched += len(batch.won)
         for name, error in failed.items():
+            self._seen.pop(ListName(name.queue, name.priority), None)
             if isinstance(error, PushRefused):
                 back = self.center.dispatch.put_back(lists[name], batch.token)
                 self.counters.put_back += back
@@ -259,9 +260,9 @@ class Dispatcher:
             raise BrokerUnavailable(str(next(iter(failed.values()))))
 
     def _count(self, pushed: Sequence[Won]) -> None:
-        """What is pushed takes the room that was seen."""
-        for name, n in Counter(ListName(won.queue, won.priority) for won in pushed).items():
-            if name in self._seen:
+        """What is pushed takes the room that was seen, in its list and in its queue."""
+        for queue, n in Counter(won.queue for won in pushed).items():
+            for name in self._seen.keys() & {ListName(queue, priority) for priority in PRIORITIES}:
                 free, seen = self._seen[name]
                 self._seen[name] = free - n, seen
 

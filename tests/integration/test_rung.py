@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -10,9 +10,9 @@ import pytest
 
 from taskkit.center import TaskCenter
 from taskkit.clock import utc_now
-from taskkit.errors import BrokerUnavailable
+from taskkit.errors import BrokerUnavailable, PushUnknown, StoreError
 from taskkit.limits import Limit, Scope
-from taskkit.model import NO_TASK, ListName, Ring
+from taskkit.model import NO_TASK, ListName, Message, Ring
 from taskkit.producer import Producer
 from taskkit.queues import MemoryQueue
 from taskkit.registry import Registry
@@ -69,16 +69,47 @@ def test_a_scheduler_that_has_not_looked_yet_goes_the_ordinary_way(center: TaskC
     assert waiting(queue) == [one, other]
 
 
-def test_a_ring_overtakes_nothing_that_was_due_and_had_no_room(center: TaskCenter) -> None:
-    """The bell is also waited for while a full list is to be filled up."""
+@pytest.mark.parametrize("taken", [0, 3])
+def test_a_ring_overtakes_nothing_that_was_due_and_had_no_room(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    """The bell is also waited for while a full list is to be filled up; nor when there is room by now."""
+    monkeypatch.setattr("taskkit.scheduler.dispatcher.ROOM_S", 0)
     queue = MemoryQueue()
     dispatcher = idle(center, queue, window=4)
     ids = center.intake.insert([new() for _ in range(10)])
     assert dispatcher.scan() == FULL_PAUSE
+    assert len(queue.pull(["q"], taken, 0).messages if taken else []) == taken
     (late,) = center.intake.insert([new()])
     for _ in range(2):
         rung_for(dispatcher, late)
-    assert waiting(queue) == ids[:4]
+    assert waiting(queue) == ids[taken : 4 + taken]
+
+
+class Doubtful(MemoryQueue):
+    """Does not know what became of a push, while it is ``in_doubt``."""
+
+    in_doubt = False
+
+    def push(self, messages: Mapping[ListName, Sequence[Message]]) -> dict[ListName, StoreError]:
+        return (
+            {name: PushUnknown("cut") for name in messages} if self.in_doubt else dict(super().push(messages))
+        )
+
+
+def test_rule_04_nothing_goes_by_a_ring_to_a_list_that_is_in_doubt(center: TaskCenter) -> None:
+    """Not before the broker has answered for it again."""
+    queue = Doubtful()
+    dispatcher = idle(center, queue)
+    (first,) = center.intake.insert([new()])
+    queue.in_doubt = True
+    rung_for(dispatcher, first)
+    assert task(center, first).status is Status.DISPATCHED
+    (second,) = center.intake.insert([new()])
+    queue.close()
+    with pytest.raises(BrokerUnavailable):
+        rung_for(dispatcher, second)
+    assert task(center, second).attempt == 0
 
 
 def test_a_ring_after_a_scan_that_failed_goes_the_ordinary_way(
@@ -127,6 +158,16 @@ def test_rings_do_not_fill_a_list_beyond_its_window(center: TaskCenter, queue_wi
         (task_id,) = center.intake.insert([new()])
         rung_for(dispatcher, task_id)
     assert len(waiting(queue)) == 4
+
+
+def test_rings_for_all_priorities_do_not_fill_a_queue_beyond_its_window(center: TaskCenter) -> None:
+    queue = MemoryQueue()
+    dispatcher = idle(center, queue, window=1000, queue_window=10)
+    for n in range(30):
+        (task_id,) = center.intake.insert([new(priority=n % 10)])
+        dispatcher.look_anew(Ring(task_id, "q", n % 10))
+        dispatcher.scan()
+    assert sum(queue.depth([ListName("q", priority) for priority in range(10)]).values()) == 10
 
 
 def not_yet(center: TaskCenter) -> int:

@@ -180,7 +180,7 @@ def test_a_dispatch_whose_commit_got_no_reply_knows_its_shards(case: Case) -> No
     case.split(4)
     ids = case.center.intake.insert([new() for _ in range(8)])
     batch = case.center.dispatch.claim(ids)
-    assert case.center.dispatch.doubts.by_token(ids, batch.token) == batch.won
+    assert case.center.dispatch.doubts.won(ids, batch.token) == batch.won
     assert Counter(won.shard for won in batch.won) == {0: 2, 1: 2, 2: 2, 3: 2}
 
 

@@ -2,34 +2,58 @@
 
 from __future__ import annotations
 
+import signal
 from datetime import datetime
 
 import pytest
-from sqlalchemy import event
 
 from taskkit.center import Database
 from taskkit.errors import StoreError
 
 pytest_plugins = ["tests.center_fixtures"]
+NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {most})"
+ALL_THE_TIME = NUMBERS.replace("{most}", "100000000") + "SELECT COUNT({digest(n)}) FROM numbers"
+SOME = NUMBERS.replace("{most}", "10") + "SELECT COUNT({digest(n)}) FROM numbers"
 
 
-def interrupt(*_: object) -> None:
+class Stopped(BaseException):
+    """What a handler of a signal raises: of no kind that SQLite or taskkit know."""
+
+
+def interrupt(*_: object) -> datetime:
     raise KeyboardInterrupt
 
 
 def test_an_interrupt_in_one_of_our_functions_is_no_error_of_sqlite(sqlite_center_url: str) -> None:
-    """SQLite says only that a function raised something; noted where it was raised within, else it was a signal."""
-    database = Database(sqlite_center_url, clock=interrupt)  # type: ignore[arg-type]
+    database = Database(sqlite_center_url, clock=interrupt)
     with pytest.raises(KeyboardInterrupt):
         database.now()
     assert database.in_use == 0
     database.close()
-    outside = Database(sqlite_center_url)
-    event.listen(outside.engine, "connect", lambda raw, _: raw.create_function("taskkit_now", 0, interrupt))
-    with pytest.raises(KeyboardInterrupt):
-        outside.write(lambda c: c.execute(outside.text("SELECT {now}")))
-    assert outside.in_use == 0
-    outside.close()
+
+
+def stop(*_: object) -> None:
+    raise Stopped
+
+
+@pytest.mark.parametrize("after_s", [0.002 + 0.0007 * n for n in range(20)])
+def test_what_a_signal_raises_in_the_middle_of_our_functions_comes_out_as_it_is(
+    sqlite_center_url: str, after_s: float
+) -> None:
+    """Wherever it comes: in SQLite, as one of our functions begins, or within it."""
+    database = Database(sqlite_center_url)
+    database.now()
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        with pytest.raises(Stopped):
+            signal.setitimer(signal.ITIMER_REAL, after_s)
+            database.read(lambda c: c.execute(database.text(ALL_THE_TIME)).all())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert database.in_use == 0
+    assert database.read(lambda c: c.execute(database.text(SOME)).scalar()) == 10
+    database.close()
 
 
 def test_a_fault_in_one_of_our_functions_is_told_as_an_error(sqlite_center_url: str) -> None:

@@ -72,7 +72,7 @@ WHERE id IN :ids AND status IN :statuses
 
 WON_IN_BATCH = """
 SELECT id, task_code, attempt, queue, priority, dispatched_at, list_name FROM task_center {force_primary}
-WHERE id IN :ids AND status = :status AND token = :token ORDER BY id {for_update}
+WHERE id IN :ids AND status = :status AND token = :token ORDER BY id {or_refuse}
 """
 
 # Occurrences that were fired by the very dispatch which is to be undone.

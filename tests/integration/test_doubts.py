@@ -1,0 +1,58 @@
+"""A dispatch whose COMMIT got no reply: what it has won is known as soon as that can be known, and nobody waits for it."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from taskkit.center import Batch, TaskCenter
+from taskkit.errors import DatabaseUnavailable
+from tests.centers import dispatch, new
+
+pytest_plugins = ["tests.center_fixtures"]
+LOCK = "SELECT id FROM task_center WHERE id = :id FOR UPDATE"
+
+
+def dispatched(center: TaskCenter) -> tuple[list[int], Batch]:
+    ids = center.intake.insert([new() for _ in range(3)])
+    return ids, dispatch(center)
+
+
+def test_a_commit_that_is_still_under_way_is_asked_for_later(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transaction holds the rows, for as long as its server takes to see that its client has gone."""
+    if center.database.sqlite:
+        pytest.skip("SQLite locks no rows")
+    monkeypatch.setattr("taskkit.center.doubts.PAUSES", (0.0, 0.01))
+    ids, batch = dispatched(center)
+    doubts = center.dispatch.doubts
+    with center.database.engine.connect() as theirs, theirs.begin():
+        theirs.execute(sa.text(LOCK), {"id": ids[1]})
+        assert doubts.won(ids, batch.token) == []
+        assert list(doubts.settle()) == []
+    assert list(doubts.settle()) == [(batch.token, batch.won)]
+    assert list(doubts.settle()) == []
+    assert center.database.counters == {}
+
+
+def test_what_could_not_be_asked_is_asked_again(center: TaskCenter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQL that answers for a moment settles nothing."""
+    ids, batch = dispatched(center)
+
+    def away(_: object) -> None:
+        raise DatabaseUnavailable("gone")
+
+    monkeypatch.setattr(center.database, "write", away)
+    for act in (lambda: center.dispatch.doubts.won(ids, batch.token), lambda: list(center.dispatch.settle())):
+        with pytest.raises(DatabaseUnavailable):
+            act()
+    monkeypatch.undo()
+    assert [(found.token, found.won) for found in center.dispatch.settle()] == [(batch.token, batch.won)]
+
+
+def test_what_was_not_committed_is_nobodys(center: TaskCenter) -> None:
+    ids = center.intake.insert([new() for _ in range(3)])
+    assert center.dispatch.doubts.won(ids, "a token that no row has") == []
+    assert list(center.dispatch.settle()) == []
+    assert [one.id for one in dispatch(center).won] == ids

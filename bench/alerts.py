@@ -291,8 +291,12 @@ def main() -> None:
     wanted = set(options.rules.split(",")) - {""}
     places = [names for names in PLACES if not wanted or wanted & set(names.replace(":", " ").split())]
     lines: dict[str, list[Any]] = {}
-    for process in [alone(names, options) for names in places]:
-        told = json.loads(process.communicate()[0])
+    for names, process in [(names, alone(names, options)) for names in places]:
+        said = process.communicate()[0]
+        if process.returncode:
+            report.notes.append(f"{names}: ended with {process.returncode}, see above")
+            continue
+        told = json.loads(said)
         lines |= told["lines"]
         report.notes += told["errors"]
         report.versions |= told["versions"]

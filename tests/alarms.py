@@ -36,6 +36,8 @@ SEVERITIES = {
 }  # fmt: skip
 MARKS = re.compile(r"</?font[^>]*>|\*\*|^#+ |^> ", re.MULTILINE)
 FIGURES = re.compile(r"[^*]+\*\*[^*]+\*\*( · [^*]+\*\*[^*]+\*\*)*")
+LINE = re.compile(r"(?:- )?(.+?) #\d+ ([a-z_]+)(?: · ([^:：]*))?[:：]")
+"""One alert of a digest: state, rule and object."""
 GROUPS = ("wecom", "dingtalk")
 PATIENCE_S = 45.0
 """On a machine that is busy with other things."""
@@ -58,11 +60,14 @@ class Heard:
 
     @property
     def event(self) -> str:
-        return EVENTS.get(self.head[0], "firing")
+        """``other``: several alerts in one, or a word about a receiver."""
+        return "other" if len(self.head) < 2 else EVENTS.get(self.head[0], "firing")
 
     @property
     def _named(self) -> list[str]:
-        """Severity, rule and object."""
+        """Severity, rule and object; of another message its first line."""
+        if self.event == "other":
+            return ["", *self.head]
         return self.head if self.event == "firing" else self.head[1:]
 
     @property
@@ -80,6 +85,12 @@ class Heard:
     @property
     def what(self) -> tuple[str, str, str]:
         return self.event, self.rule, self.object
+
+    def tells(self, event: str, rule: str, name: str) -> bool:
+        """Whether it is the message of this, or a digest with a line of it."""
+        found = [LINE.match(line) for line in self.lines[1:]] if self.event == "other" else []
+        told = [(EVENTS.get(one[1], "firing"), one[2], one[3] or "") for one in found if one]
+        return (event, rule, name) in (told or [self.what])
 
     @property
     def title(self) -> str:
@@ -132,8 +143,7 @@ class Town:
 
     def heard(self, event: str, rule: str, name: str = "") -> list[Heard]:
         """What the groups that have read this have read of it."""
-        wanted = (event, rule, name)
-        return [one for group in GROUPS for one in self.new(group) if one.what == wanted]
+        return [one for group in GROUPS for one in self.new(group) if one.tells(event, rule, name)]
 
     def hears(self, event: str, rule: str, name: str = "", seconds: float = PATIENCE_S) -> Told:
         """Wait until both groups were told this, and nobody twice."""

@@ -48,6 +48,8 @@ class Call:
     answer: Any = None
     shown: bool = False
     """Whether the group sees it."""
+    arrived: float = field(default_factory=time.monotonic)
+    """The monotonic second."""
 
     @property
     def size(self) -> int:

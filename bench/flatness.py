@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.loading import load, make_numbers, statement
 from bench.report import Report, chosen_settings
 from bench.stack import Stack, server_ground
+from taskkit.errors import StoreError
+from taskkit.model import ListName, Message
 from taskkit.queues import MemoryQueue
 from taskkit.scheduler.dispatcher import Dispatcher
 from taskkit.settings import Scheduler
@@ -48,8 +50,16 @@ class Timed:
         return timed
 
 
+class Sink(MemoryQueue):
+    """Has room for everything, since it keeps nothing."""
+
+    def push(self, _messages: Mapping[ListName, Sequence[Message]]) -> dict[ListName, StoreError]:
+        """Forget them."""
+        return {}
+
+
 class Scans:
-    """A dispatcher in this process, over a queue in memory that has room for everything."""
+    """A dispatcher in this process."""
 
     def __init__(self, one: Stack) -> None:
         self.one = one
@@ -57,7 +67,7 @@ class Scans:
         self.desk = Timed(center.dispatch)
         center.dispatch = self.desk  # type: ignore[assignment]
         roomy = Scheduler(batch=BATCH, window=100_000, queue_window=1_000_000)
-        self.dispatcher = Dispatcher(center, MemoryQueue(), roomy)
+        self.dispatcher = Dispatcher(center, Sink(), roomy)
 
     def scan(self) -> dict[str, float]:
         """One scan with all its steps, which must dispatch a whole batch: milliseconds in all and by step."""

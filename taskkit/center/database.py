@@ -140,13 +140,14 @@ class Database:
         """The rows of a SELECT that may take long; of ``parameters`` it takes what it names.
 
         The server itself ends it before we give up waiting, which the server would not notice: it would go on, and be
-        asked the same again.
+        asked the same again. (Not a MariaDB behind a pooler, which could take SET STATEMENT for a setting of a session.)
         """
 
         def work(connection: Connection) -> Sequence[sa.Row[Any]]:
             limit_s = self.patience * LOOK_SHARE
             mariadb = getattr(connection.dialect, "is_mariadb", False)
-            text = self.text(template if self.sqlite else limited(template, limit_s, mariadb=mariadb))
+            free = self.sqlite or (mariadb and self.pooled)
+            text = self.text(template if free else limited(template, limit_s, mariadb=mariadb))
             return connection.execute(text, {n: parameters[n] for n in text.compile().params}).all()
 
         return self.read(work)

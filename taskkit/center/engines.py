@@ -108,8 +108,7 @@ def _sqlite_engine(url: URL, dialect: SQLite, pool_size: int, overflow: int) -> 
             cursor.execute(statement)
         cursor.close()
         clock = record.info[CLOCK] = StatementClock(dialect.clock)
-        for title, (count, function) in clock.functions().items():
-            raw.create_function(title, count, function, deterministic=True)
+        _give_functions(raw, clock)
 
     event.listen(engine, "connect", prepare)
     event.listen(engine, "before_cursor_execute", _begin_statement)
@@ -132,6 +131,11 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
             return
 
 
+def _give_functions(raw: Any, clock: StatementClock) -> None:
+    for title, (count, function) in clock.functions().items():
+        raw.create_function(title, count, function, deterministic=True)
+
+
 def _begin_statement(connection: Connection, *_statement: object) -> None:
     connection.info[CLOCK].begin()
 
@@ -139,11 +143,14 @@ def _begin_statement(connection: Connection, *_statement: object) -> None:
 def _interrupted(context: ExceptionContext) -> BaseException | None:
     """What a signal's handler raised in the middle of one of our functions: SQLite says only that one raised something.
 
-    None for what a function itself makes of a value, which is an error of the statement.
+    None for what a function itself makes of a value, which is an error of the statement. The connection gets its
+    functions anew: one in which two signals met at once is over.
     """
     if context.connection is None or str(context.original_exception) != RAISED:
         return None
-    raised: BaseException | None = context.connection.info[CLOCK].raised
+    clock: StatementClock = context.connection.info[CLOCK]
+    raised = clock.raised
+    _give_functions(context.connection.connection.driver_connection, clock)
     return None if isinstance(raised, OF_VALUES) else raised
 
 

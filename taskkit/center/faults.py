@@ -52,6 +52,8 @@ class Fault(Enum):
 
 
 WAITED, NO_WAIT = 1205, 3572
+SORT_ABORTED = 1028
+"""Says for what reason in words only."""
 MYSQL_CODES = {
     1213: Fault.DEADLOCK,
     1020: Fault.DEADLOCK,
@@ -118,6 +120,8 @@ def classify(error: BaseException, sqlite: bool) -> Fault:
     if code == 0 and "InterfaceError" not in type(error.orig).__name__:
         return Fault.OTHER
     fault = MYSQL_CODES.get(code, Fault.OTHER) if code is not None else Fault.OTHER
+    if code == SORT_ABORTED and "maximum statement execution time" in str(arguments[-1]):
+        return Fault.TOO_LONG
     return Fault.GONE if fault is Fault.OTHER and error.connection_invalidated else fault
 
 

@@ -30,6 +30,8 @@ log = logging.getLogger("taskkit.scheduler")
 Found = tuple[list[DueList], datetime | None]
 """The lists with waiting rows, and the database's clock when they were looked at."""
 FULL_PAUSE = 0.02
+UNSETTLED_PAUSE = 0.1
+"""While rows are locked by a COMMIT that got no reply, a scan would find them again and again, and win none."""
 MOST_LISTS = 1000
 ROOM_S = 1.0
 """So long what was seen of a list's room is believed, for tasks that are rung for one after the other."""
@@ -66,10 +68,13 @@ class Dispatcher:
         self._seen: dict[ListName, tuple[int, float]] = {}
         """The room of a list without what was pushed since, and the monotonic second when it was looked at."""
         self._idle = False
+        self._doubtful: set[ListName] = set()
+        """Lists of which a push is in doubt since they were last asked."""
         self.granting = Granting(center, settings.batch, self._room, self._push)
 
     def scan(self) -> float:
         """Dispatch one batch, and what limits have room for; returns the seconds until the next scan is worth while."""
+        self._ask_doubtful()
         for batch in self.center.dispatch.settle():
             self._push(batch, {})
         idle, self._idle = self._idle, False
@@ -81,7 +86,14 @@ class Dispatcher:
         rest = self._scan()
         if self._held:
             soon = self.granting.run()
-        return min(rest, soon)
+        rest = min(rest, soon)
+        return max(rest, UNSETTLED_PAUSE) if self.center.dispatch.doubts.unsettled else rest
+
+    def _ask_doubtful(self) -> None:
+        """Nothing more goes to a list of which a push is in doubt before it has answered; raises while it does not."""
+        if self._doubtful:
+            self._room([DueList(name.queue, name.priority, None, True) for name in self._doubtful])
+            self._doubtful.clear()
 
     def look_anew(self, ring: Ring = NO_TASK) -> None:
         """Somebody has rung: what was known of the lists may be too old for it."""
@@ -237,7 +249,10 @@ class Dispatcher:
         return found
 
     def _push(self, batch: Batch, places: Mapping[int, int]) -> None:
-        """Ring for what was won; a definite refusal puts its rows back, a doubtful one leaves them to recovery."""
+        """Ring for what was won; a definite refusal puts its rows back, a doubtful one leaves them to recovery.
+
+        Raises BrokerUnavailable after either, so that this scan pushes nothing more.
+        """
         if not batch.won:
             return
         lists: dict[ListName, list[Won]] = {}
@@ -247,16 +262,16 @@ class Dispatcher:
         failed = self._ring(lists)
         self.counters.dispatched += len(batch.won)
         for name, error in failed.items():
-            self._seen.pop(ListName(name.queue, name.priority), None)
             if isinstance(error, PushRefused):
                 back = self.center.dispatch.put_back(lists[name], batch.token)
                 self.counters.put_back += back
                 self.counters.dispatched -= back
                 log.warning("list %s refused %s tasks, put back: %s", list_text(name), back, error)
             else:
+                self._doubtful.add(ListName(name.queue, name.priority))
                 told = "the push of %s tasks to %s is in doubt: %s"
                 log.warning(told, len(lists[name]), list_text(name), error)
-        if any(isinstance(error, PushRefused) for error in failed.values()):
+        if failed:
             raise BrokerUnavailable(str(next(iter(failed.values()))))
 
     def _count(self, pushed: Sequence[Won]) -> None:

@@ -6,8 +6,14 @@ import pytest
 import sqlalchemy as sa
 
 from taskkit.center import Batch, TaskCenter
-from taskkit.errors import DatabaseUnavailable
+from taskkit.center.doubts import LONGEST_S
+from taskkit.clock import monotonic
+from taskkit.errors import DatabaseUnavailable, StoreError
+from taskkit.queues import MemoryQueue
+from taskkit.scheduler.dispatcher import UNSETTLED_PAUSE, Dispatcher
+from taskkit.settings import Scheduler
 from tests.centers import dispatch, new
+from tests.waiting import wait_until
 
 pytest_plugins = ["tests.center_fixtures"]
 LOCK = "SELECT id FROM task_center WHERE id = :id FOR UPDATE"
@@ -49,6 +55,42 @@ def test_what_could_not_be_asked_is_asked_again(center: TaskCenter, monkeypatch:
             act()
     monkeypatch.undo()
     assert [(found.token, found.won) for found in center.dispatch.settle()] == [(batch.token, batch.won)]
+
+
+def test_a_scheduler_rests_while_a_dispatch_of_its_own_is_not_settled_and_gives_it_up_after_a_minute(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are found again in each scan, and cannot be won."""
+    if center.database.sqlite:
+        pytest.skip("SQLite locks no rows")
+    monkeypatch.setattr("taskkit.center.doubts.PAUSES", (0.0,))
+    dispatcher = Dispatcher(center, MemoryQueue(), Scheduler())
+    (task_id,) = center.intake.insert([new()])
+    with center.database.engine.connect() as theirs, theirs.begin():
+        theirs.execute(sa.text(LOCK), {"id": task_id})
+        assert center.dispatch.doubts.won([task_id], "a token") == []
+        assert dispatcher.scan() == UNSETTLED_PAUSE
+        monkeypatch.setattr("taskkit.center.doubts.monotonic", lambda: monotonic() + LONGEST_S + 1)
+        assert list(center.dispatch.settle()) == []
+    assert not center.dispatch.doubts.unsettled
+    wait_until(lambda: dispatcher.scan() > UNSETTLED_PAUSE, 5)
+    assert dispatcher.counters.dispatched == 1
+
+
+def test_a_look_that_the_database_refuses_is_not_made_again(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stand in the way of all that is due; recovery finds the rows."""
+    ids, batch = dispatched(center)
+
+    def refuse(_: object) -> None:
+        raise StoreError("a rule of the server's")
+
+    monkeypatch.setattr(center.database, "write", refuse)
+    with pytest.raises(StoreError):
+        center.dispatch.doubts.won(ids, batch.token)
+    monkeypatch.undo()
+    assert not center.dispatch.doubts.unsettled
 
 
 def test_what_was_not_committed_is_nobodys(center: TaskCenter) -> None:

@@ -97,19 +97,25 @@ class Doubtful(MemoryQueue):
         )
 
 
-def test_rule_04_nothing_goes_by_a_ring_to_a_list_that_is_in_doubt(center: TaskCenter) -> None:
-    """Not before the broker has answered for it again."""
+def test_rule_04_nothing_more_goes_to_a_list_that_is_in_doubt_before_it_answers(center: TaskCenter) -> None:
+    """Neither what is rung for, nor what is due, nor a dispatch that is settled now."""
     queue = Doubtful()
     dispatcher = idle(center, queue)
     (first,) = center.intake.insert([new()])
-    queue.in_doubt = True
-    rung_for(dispatcher, first)
-    assert task(center, first).status is Status.DISPATCHED
-    (second,) = center.intake.insert([new()])
-    queue.close()
+    queue.in_doubt, answering = True, queue.depth
     with pytest.raises(BrokerUnavailable):
-        rung_for(dispatcher, second)
-    assert task(center, second).attempt == 0
+        rung_for(dispatcher, first)
+    assert task(center, first).status is Status.DISPATCHED
+    second, third = center.intake.insert([new(), new()])
+    batch = center.dispatch.claim([second])
+    center.dispatch.doubts.remember([second], batch.token)
+    queue.in_doubt, queue.depth = False, _refuse  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="does not take"):
+        rung_for(dispatcher, third)
+    assert (waiting(queue), task(center, third).attempt) == ([], 0)
+    queue.depth = answering  # type: ignore[method-assign]
+    dispatcher.scan()
+    assert waiting(queue) == [second, third]
 
 
 def test_a_ring_after_a_scan_that_failed_goes_the_ordinary_way(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.loading import load, make_numbers, statement
@@ -37,8 +37,10 @@ class Timed:
         self.desk = desk
         self.spent: Counter[str] = Counter()
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         verb = getattr(self.desk, name)
+        if not callable(verb):
+            return verb
 
         def timed(*args: Any, **options: Any) -> Any:
             began = time.perf_counter()

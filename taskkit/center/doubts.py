@@ -13,7 +13,7 @@ from taskkit.center.database import Database
 from taskkit.center.faults import refuses_to_wait
 from taskkit.center.statements import dispatch as sql
 from taskkit.clock import monotonic
-from taskkit.errors import CommitUnknown, DatabaseUnavailable, StoreError
+from taskkit.errors import CommitUnknown, DatabaseUnavailable, SchemaError, StoreError
 from taskkit.model import ListName, Won
 from taskkit.shards import read_list
 from taskkit.states import Status
@@ -78,11 +78,11 @@ class Doubts:
 
         try:
             rows = self.database.write(look)
-        except (DatabaseUnavailable, CommitUnknown):
+        except (DatabaseUnavailable, CommitUnknown, SchemaError):
             raise
-        except StoreError:
+        except StoreError as error:  # of the look, and not of a row that it looked for
             del self._open[token]
-            raise
+            raise CommitUnknown(f"nobody can tell what a dispatch has won: {error}") from error
         if rows is None:
             return None
         del self._open[token]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
 from typing import Any
@@ -150,8 +151,11 @@ def _interrupted(context: ExceptionContext) -> BaseException | None:
         return None
     clock: StatementClock = context.connection.info[CLOCK]
     raised = clock.raised
-    _give_functions(context.connection.connection.driver_connection, clock)
-    return None if isinstance(raised, OF_VALUES) else raised
+    if isinstance(raised, OF_VALUES):
+        return None
+    with contextlib.suppress(sqlite3.Error):  # another thread is in the middle of a statement of it
+        _give_functions(context.connection.connection.driver_connection, clock)
+    return raised
 
 
 def _begin_immediate(connection: Connection) -> None:

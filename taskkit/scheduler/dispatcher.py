@@ -6,25 +6,23 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from taskkit.center import Batch, TaskCenter
-from taskkit.clock import iso, monotonic
+from taskkit.clock import monotonic
 from taskkit.errors import (
-    BrokerUnavailable,
     CommitUnknown,
     DatabaseUnavailable,
-    PushRefused,
     SchemaError,
     StoreError,
 )
-from taskkit.model import NO_TASK, PRIORITIES, DueList, ListName, Message, Ring, Won
+from taskkit.model import NO_TASK, PRIORITIES, DueList, ListName, Ring, Won
 from taskkit.queues import Queue
 from taskkit.scheduler.granting import Granting
 from taskkit.scheduler.halving import by_halves
+from taskkit.scheduler.pushing import Counters, Pushes
 from taskkit.settings import Scheduler
-from taskkit.shards import gathered, list_text
+from taskkit.shards import gathered
 
 log = logging.getLogger("taskkit.scheduler")
 Found = tuple[list[DueList], datetime | None]
@@ -39,16 +37,6 @@ SLOW_LOOK = 0.05
 REFRESH_PAUSE = 30.0
 LOOK_S = 0.25
 """While there is more due than a batch, one look at the lists serves so long: it reads past every row that has just gone."""
-
-
-@dataclass(slots=True)
-class Counters:
-    """What this scheduler has done since it started; ``scanned`` is the monotonic second of its last scan."""
-
-    scans: int = 0
-    dispatched: int = 0
-    put_back: int = 0
-    scanned: float | None = None
 
 
 class Dispatcher:
@@ -68,13 +56,12 @@ class Dispatcher:
         self._seen: dict[ListName, tuple[int, float]] = {}
         """The room of a list without what was pushed since, and the monotonic second when it was looked at."""
         self._idle = False
-        self._doubtful: set[ListName] = set()
-        """Lists of which a push is in doubt since they were last asked."""
-        self.granting = Granting(center, settings.batch, self._room, self._push)
+        self.pushes = Pushes(center, queue, self.counters)
+        self.granting = Granting(center, settings.batch, self._rooms_of_grants, self._push)
 
     def scan(self) -> float:
         """Dispatch one batch, and what limits have room for; returns the seconds until the next scan is worth while."""
-        self._ask_doubtful()
+        self.pushes.ask()
         for batch in self.center.dispatch.settle():
             self._push(batch, {})
         idle, self._idle = self._idle, False
@@ -89,11 +76,10 @@ class Dispatcher:
         rest = min(rest, soon)
         return max(rest, UNSETTLED_PAUSE) if self.center.dispatch.doubts.unsettled else rest
 
-    def _ask_doubtful(self) -> None:
-        """Nothing more goes to a list of which a push is in doubt before it has answered; raises while it does not."""
-        if self._doubtful:
-            self._room([DueList(name.queue, name.priority, None, True) for name in self._doubtful])
-            self._doubtful.clear()
+    def _rooms_of_grants(self, known: Sequence[DueList]) -> dict[ListName, int]:
+        """The room of lists to which tasks were let go before, and none in those that are in doubt."""
+        asked = [one for one in known if _name(one) not in self.pushes.doubtful]
+        return (self._room(asked) if asked else {}) | dict.fromkeys(self.pushes.doubtful, 0)
 
     def look_anew(self, ring: Ring = NO_TASK) -> None:
         """Somebody has rung: what was known of the lists may be too old for it."""
@@ -102,9 +88,10 @@ class Dispatcher:
     def _go_ahead(self, rung: Ring) -> None:
         """Dispatch the task that somebody rang for, before a look at what else is due; nothing was, at the last look."""
         half = min(self.settings.window, self.settings.queue_window) // 2
-        if rung.task_id in self._hopeless or self.center.limits.active:
+        name = ListName(rung.queue, rung.priority)
+        if rung.task_id in self._hopeless or name in self.pushes.doubtful or self.center.limits.active:
             return
-        if self._room_now(ListName(rung.queue, rung.priority)) > half:
+        if self._room_now(name) > half:
             self._claim([rung.task_id])
 
     def _room_now(self, name: ListName) -> int:
@@ -143,7 +130,8 @@ class Dispatcher:
         if any(not one.queue or one.earliest is None for one in lists) and self.center.plan.adopt(lists):
             self._found = None
             return 0.0
-        due = self.granting.admitted([one for one in lists if one.due and one.queue])
+        open_ = [one for one in lists if one.due and one.queue and _name(one) not in self.pushes.doubtful]
+        due = self.granting.admitted(open_)
         if not due:
             return None
         room = self._room(due)
@@ -249,30 +237,8 @@ class Dispatcher:
         return found
 
     def _push(self, batch: Batch, places: Mapping[int, int]) -> None:
-        """Ring for what was won; a definite refusal puts its rows back, a doubtful one leaves them to recovery.
-
-        Raises BrokerUnavailable after either, so that this scan pushes nothing more.
-        """
-        if not batch.won:
-            return
-        lists: dict[ListName, list[Won]] = {}
-        for won in sorted(batch.won, key=lambda w: places.get(w.id, 0)):
-            lists.setdefault(won.list_name, []).append(won)
         self._count(batch.won)
-        failed = self._ring(lists)
-        self.counters.dispatched += len(batch.won)
-        for name, error in failed.items():
-            if isinstance(error, PushRefused):
-                back = self.center.dispatch.put_back(lists[name], batch.token)
-                self.counters.put_back += back
-                self.counters.dispatched -= back
-                log.warning("list %s refused %s tasks, put back: %s", list_text(name), back, error)
-            else:
-                self._doubtful.add(ListName(name.queue, name.priority))
-                told = "the push of %s tasks to %s is in doubt: %s"
-                log.warning(told, len(lists[name]), list_text(name), error)
-        if failed:
-            raise BrokerUnavailable(str(next(iter(failed.values()))))
+        self.pushes.push(batch, places)
 
     def _count(self, pushed: Sequence[Won]) -> None:
         """What is pushed takes the room that was seen, in its list and in its queue."""
@@ -280,13 +246,6 @@ class Dispatcher:
             for name in self._seen.keys() & {ListName(queue, priority) for priority in PRIORITIES}:
                 free, seen = self._seen[name]
                 self._seen[name] = free - n, seen
-
-    def _ring(self, lists: Mapping[ListName, Sequence[Won]]) -> Mapping[ListName, StoreError]:
-        at = iso(next(iter(lists.values()))[0].dispatched_at) or ""
-        messages = {
-            name: [Message(w.id, w.task_code, w.attempt, at) for w in rows] for name, rows in lists.items()
-        }
-        return self.queue.push(messages)
 
     def _rest(self, lists: Sequence[DueList], now: datetime | None) -> float:
         """Seconds until the next task is due, at most the poll interval: a plain INSERT wakes nobody."""

@@ -61,7 +61,7 @@ class Granting:
         if len(self._lists) > MOST_LISTS:
             self._lists.clear()
         known = [DueList(name.queue, name.priority, None, True) for name in sorted(self._lists, key=_order)]
-        rooms = self._rooms(known) if known else {}
+        rooms = self._rooms(known)
         grant = self.center.granting.grant
         try:
             yield grant(look, rooms, self._batch)

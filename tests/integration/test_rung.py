@@ -86,36 +86,44 @@ def test_a_ring_overtakes_nothing_that_was_due_and_had_no_room(
     assert waiting(queue) == ids[taken : 4 + taken]
 
 
-class Doubtful(MemoryQueue):
-    """Does not know what became of a push, while it is ``in_doubt``."""
+class HalfAway(MemoryQueue):
+    """Of a cluster whose node with the lists of ``q`` went away in the middle of a push, while it is ``away``."""
 
-    in_doubt = False
+    away = False
 
     def push(self, messages: Mapping[ListName, Sequence[Message]]) -> dict[ListName, StoreError]:
-        return (
-            {name: PushUnknown("cut") for name in messages} if self.in_doubt else dict(super().push(messages))
-        )
+        here = {name: found for name, found in messages.items() if not (self.away and name.queue == "q")}
+        return {name: PushUnknown("cut") for name in messages.keys() - here.keys()} | dict(super().push(here))
+
+    def depth(self, lists: Sequence[ListName]) -> dict[ListName, int]:
+        if self.away and any(name.queue == "q" for name in lists):
+            raise BrokerUnavailable("no answer")
+        return dict(super().depth(lists))
 
 
-def test_rule_04_nothing_more_goes_to_a_list_that_is_in_doubt_before_it_answers(center: TaskCenter) -> None:
+def test_rule_04_nothing_more_goes_to_a_list_that_is_in_doubt_before_it_answers_and_others_go_on(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither what is rung for, nor what is due, nor a dispatch that is settled now."""
-    queue = Doubtful()
+    monkeypatch.setattr("taskkit.scheduler.pushing.ASK_S", 0)
+    queue = HalfAway()
     dispatcher = idle(center, queue)
     (first,) = center.intake.insert([new()])
-    queue.in_doubt, answering = True, queue.depth
-    with pytest.raises(BrokerUnavailable):
-        rung_for(dispatcher, first)
+    queue.away = True
+    rung_for(dispatcher, first)
     assert task(center, first).status is Status.DISPATCHED
-    second, third = center.intake.insert([new(), new()])
+    second, third, other = center.intake.insert([new(), new(), new(queue="other")])
     batch = center.dispatch.claim([second])
     center.dispatch.doubts.remember([second], batch.token)
-    queue.in_doubt, queue.depth = False, _refuse  # type: ignore[method-assign]
-    with pytest.raises(ValueError, match="does not take"):
+    for _ in range(3):
         rung_for(dispatcher, third)
-    assert (waiting(queue), task(center, third).attempt) == ([], 0)
-    queue.depth = answering  # type: ignore[method-assign]
+    assert [message.task_id for message in queue.listing(ListName("other")) or ()] == [other]
+    assert {task(center, one).status for one in (second, third)} == {Status.PENDING}
+    assert (task(center, third).attempt, waiting(queue)) == (0, [])
+    queue.away = False
     dispatcher.scan()
     assert waiting(queue) == [second, third]
+    assert task(center, first).status is Status.DISPATCHED
 
 
 def test_a_ring_after_a_scan_that_failed_goes_the_ordinary_way(

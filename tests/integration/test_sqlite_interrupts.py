@@ -74,7 +74,7 @@ def test_two_signals_at_once_leave_a_connection_that_works(sqlite_center_url: st
 
     def arm(*_: object) -> None:
         for timer in timers.values():
-            signal.setitimer(timer, 0.002)
+            signal.setitimer(timer, 0.03)
 
     event.listen(database.engine, "before_cursor_execute", arm)
     try:

@@ -12,8 +12,8 @@ from taskkit.center.statements import work as working
 from taskkit.errors import PushUnknown, StoreError
 from taskkit.model import ListName, Message
 from taskkit.queues import MemoryQueue
-from taskkit.scheduler import dispatcher as module
 from taskkit.scheduler import proofs
+from taskkit.scheduler import pushing as module
 from taskkit.scheduler.dispatcher import Dispatcher
 from taskkit.scheduler.proofs import Absences
 from taskkit.settings import Scheduler

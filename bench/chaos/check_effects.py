@@ -44,7 +44,8 @@ def repeated(case: Case, explained: Counter[str]) -> Iterator[Finding]:
         for first, second in pairwise(effects):
             if first.occurrence != second.occurrence:
                 continue
-            cause, wrong = _cause(case, first, second)
+            late = first.attempt > second.attempt
+            cause, wrong = _came_late(case, second) if late else _cause(case, first, second)
             if wrong:
                 yield Finding(task_id, f"attempts {first.attempt} and {second.attempt}: {wrong}")
             else:
@@ -66,6 +67,16 @@ def _cause(case: Case, first: Effect, second: Effect) -> tuple[str, str]:
     if run.outcome in DECLARED_DEAD:
         return _declared_dead(case, first, second, died)
     return "", f"ran again after {run.outcome}"
+
+
+def _came_late(case: Case, late: Effect) -> tuple[str, str]:
+    """An attempt that was claimed, stood still with its worker, was declared dead, and began when that went on."""
+    run = case.runs.get((late.task, late.attempt))
+    if run is None or run.outcome not in DECLARED_DEAD:
+        return "", f"attempt {late.attempt} began after a later one, and was not declared dead"
+    if not case.worker_frozen(late.worker, late.start - 60, late.start):
+        return "", f"attempt {late.attempt} began after a later one, and its worker had not stood still"
+    return "declared dead while frozen", ""
 
 
 def _failed(first: Effect, died: bool, run: Run) -> tuple[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from bench.chaos.evidence import (
     Death,
     Effect,
@@ -165,4 +167,14 @@ def ends(evidence: Evidence, **process: float) -> Evidence:
 def freezes(evidence: Evidence, began: float = 4.5, ended: float = 30.0) -> Evidence:
     """The first attempt's worker stood still."""
     evidence.faults = [Fault("freeze worker", began, began, ended, 100)]
+    return evidence
+
+
+def comes_late(began: float = 3.5) -> Evidence:
+    """The first attempt's worker stood still between its claim and the start, which came after the second attempt."""
+    evidence = freezes(two_attempts("superseded", how="ok", end=31, until=31), began)
+    evidence.effects = [
+        replace(one, start=30.5) if (one.task, one.attempt) == (ONE_OFF, 1) else one
+        for one in evidence.effects
+    ]
     return evidence

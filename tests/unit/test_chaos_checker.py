@@ -16,6 +16,7 @@ from tests.unit.chaos_cases import (
     ONE_OFF,
     OTHER,
     PERIODIC,
+    comes_late,
     dies,
     effect,
     ends,
@@ -58,6 +59,7 @@ GOOD = {
     "the worker was frozen, and its attempt overlapped": freezes(
         two_attempts("superseded", how="ok", end=23.5, until=23.5)
     ),
+    "the worker was frozen before it began": comes_late(),
     "the message was lost": rung_again(21),
     "the broker refused an occurrence": put_back(),
 }
@@ -75,6 +77,20 @@ def test_an_overlap_that_was_refused_is_counted_apart() -> None:
 
 
 BAD: dict[str, tuple[Evidence, Change, str]] = {
+    "an attempt begins after a later one, though nobody was frozen": (
+        comes_late(),
+        lambda e: e.faults.clear(),
+        REPEATED,
+    ),
+    "an attempt that was not declared dead begins after a later one": (
+        comes_late(),
+        lambda e: [
+            replaced(e, "runs", i, outcome="failed")
+            for i, r in enumerate(e.runs)
+            if r.outcome == "superseded"
+        ],
+        REPEATED,
+    ),
     "an accepted task has no row": (one_attempt(), lambda e: e.accepted.append(77), LOST),
     "a task is still dispatched": (
         one_attempt(),

@@ -107,7 +107,7 @@ class Dispatcher:
         soon = self._advance(found[0])
         if soon is not None:
             return soon
-        self._found, self._idle = None, is_new
+        self._found, self._idle = None, is_new and not self.pushes.doubtful
         return self._rest(*found) if is_new else 0.0
 
     def _look(self) -> tuple[Found, bool]:

@@ -14,8 +14,9 @@ from taskkit.queues import Queue
 from taskkit.shards import list_text
 
 log = logging.getLogger("taskkit.scheduler")
-ASK_S = 5.0
-"""A list in doubt that does not answer is asked again after so long."""
+FIRST_S, LONGEST_S = 0.1, 5.0
+"""A list is closed for so long after a push in doubt, each time twice as long, until a push has succeeded: a list may
+answer what waits in it and still take nothing."""
 UNSENT = "a push to it is in doubt, and it has not answered since"
 
 
@@ -34,20 +35,26 @@ class Pushes:
 
     def __init__(self, center: TaskCenter, queue: Queue, counters: Counters) -> None:
         self.center, self.queue, self.counters = center, queue, counters
-        self.doubtful: set[ListName] = set()
-        self._ask_at = 0.0
+        self.doubtful: dict[ListName, float] = {}
+        """With the monotonic second before which they are not asked."""
+        self._pauses: dict[ListName, float] = {}
 
     def ask(self) -> None:
-        """Open the lists in doubt that answer; the others are nobody else's business."""
-        if monotonic() < self._ask_at:
-            return
-        for name in list(self.doubtful):
+        """Open the lists in doubt that answer; the first that does not, which may cost seconds, is the last one asked."""
+        for name, until in list(self.doubtful.items()):
+            if monotonic() < until:
+                continue
             try:
                 self.queue.depth(self.center.shards.book.all_lists([name.queue]))
             except BrokerUnavailable:
-                self._ask_at = monotonic() + ASK_S  # it may have cost seconds
+                self.doubtful[name] = monotonic() + LONGEST_S
                 return
-            self.doubtful.discard(name)
+            del self.doubtful[name]
+
+    def _close(self, name: ListName) -> None:
+        pause = min(LONGEST_S, 2 * self._pauses[name]) if name in self._pauses else FIRST_S
+        self._pauses[name] = pause
+        self.doubtful[name] = monotonic() + pause
 
     def push(self, batch: Batch, places: Mapping[int, int]) -> None:
         """Ring for what was won; to a list in doubt nothing is sent, and its rows go back.
@@ -63,10 +70,14 @@ class Pushes:
         failed = self._send({name: rows for name, rows in lists.items() if name not in unsent})
         self.counters.dispatched += len(batch.won)
         refused = {name: error for name, error in failed.items() if isinstance(error, PushRefused)}
+        told = "the push of %s tasks to %s is in doubt: %s"
         for name in failed.keys() - refused.keys():
-            self.doubtful.add(_whole(name))
-            told = "the push of %s tasks to %s is in doubt: %s"
             log.warning(told, len(lists[name]), list_text(name), failed[name])
+        in_doubt = {_whole(name) for name in failed.keys() - refused.keys()}
+        for name in in_doubt:
+            self._close(name)
+        for name in {_whole(name) for name in lists.keys() - failed.keys() - set(unsent)} - in_doubt:
+            self._pauses.pop(name, None)
         for name in (*refused, *unsent):
             self._put_back(name, lists[name], batch.token, str(refused.get(name, UNSENT)))
         if refused:

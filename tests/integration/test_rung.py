@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from taskkit.center import TaskCenter
+from taskkit.center.reading import TaskFilter
 from taskkit.clock import utc_now
 from taskkit.errors import BrokerUnavailable, PushUnknown, StoreError
 from taskkit.limits import Limit, Scope
@@ -16,6 +17,7 @@ from taskkit.model import NO_TASK, ListName, Message, Ring
 from taskkit.producer import Producer
 from taskkit.queues import MemoryQueue
 from taskkit.registry import Registry
+from taskkit.scheduler import pushing
 from taskkit.scheduler.dispatcher import FULL_PAUSE, Dispatcher
 from taskkit.settings import Scheduler
 from taskkit.states import Status
@@ -101,11 +103,83 @@ class HalfAway(MemoryQueue):
         return dict(super().depth(lists))
 
 
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list in doubt is asked in the next scan."""
+    for name in ("FIRST_S", "LONGEST_S"):
+        monkeypatch.setattr(f"taskkit.scheduler.pushing.{name}", 0)
+
+
+class Deaf(MemoryQueue):
+    """Says what waits in it; its answers to pushes to ``q`` get lost, and with them the messages, while it is ``deaf``."""
+
+    deaf = True
+
+    def push(self, messages: Mapping[ListName, Sequence[Message]]) -> dict[ListName, StoreError]:
+        here = {name: found for name, found in messages.items() if not (self.deaf and name.queue == "q")}
+        return {name: PushUnknown("cut") for name in messages.keys() - here.keys()} | dict(super().push(here))
+
+
+def test_a_list_that_answers_and_takes_nothing_is_not_drained_into(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each push in doubt closes it for twice as long, and only one that succeeded ends that."""
+    now = [1000.0]
+    monkeypatch.setattr("taskkit.scheduler.pushing.monotonic", lambda: now[0])
+    queue = Deaf()
+    dispatcher = Dispatcher(center, queue, Scheduler(batch=2, window=20))
+    center.intake.insert([new() for _ in range(40)])
+    center.intake.insert([new(queue="other") for _ in range(6)])
+    dispatched = TaskFilter(statuses=(int(Status.DISPATCHED),), queue="q", limit=1000)
+    tried = []
+    for _ in range(100):
+        dispatcher.scan()
+        tried.append(len(center.read.find(dispatched)))
+        now[0] += 0.1
+    assert len(queue.listing(ListName("other")) or ()) == 6, "another list goes on"
+    assert 2 <= tried[-1] <= 2 * 8, "0.1 s, 0.2 s, 0.4 s … of ten seconds"
+    queue.deaf = False
+    now[0] += pushing.LONGEST_S
+    for _ in range(2):
+        dispatcher.scan()
+    assert len(waiting(queue)) == 4
+
+
+def test_a_ring_overtakes_nothing_in_a_list_that_opens_again(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once(monkeypatch)
+    queue = HalfAway()
+    dispatcher = idle(center, queue, batch=2)
+    (first,) = center.intake.insert([new()])
+    queue.away = True
+    rung_for(dispatcher, first)
+    ids = center.intake.insert([new() for _ in range(4)])
+    dispatcher.scan()
+    queue.away = False
+    rung_for(dispatcher, ids[-1])
+    assert waiting(queue) == ids[:2]
+
+
+def test_a_list_that_is_back_opens_while_another_is_still_away(
+    center: TaskCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("taskkit.scheduler.pushing.monotonic", lambda: now[0])
+    queue = HalfAway()
+    pushes = Dispatcher(center, queue, Scheduler()).pushes
+    queue.away = True
+    for names in (("q", "back"), ("back", "q")):
+        pushes.doubtful = {ListName(name): 0.0 for name in names}
+        for _ in range(2):
+            pushes.ask()
+        assert list(pushes.doubtful) == [HERE]
+
+
 def test_rule_04_nothing_more_goes_to_a_list_that_is_in_doubt_before_it_answers_and_others_go_on(
     center: TaskCenter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither what is rung for, nor what is due, nor a dispatch that is settled now."""
-    monkeypatch.setattr("taskkit.scheduler.pushing.ASK_S", 0)
+    at_once(monkeypatch)
     queue = HalfAway()
     dispatcher = idle(center, queue)
     (first,) = center.intake.insert([new()])

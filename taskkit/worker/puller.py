@@ -23,6 +23,8 @@ RETRY_MISSING = 0.1
 MOST_MISSING = 2000
 PRECISE_S = 1.0
 """A claim that took longer does not tell at which moment within it the database's clock was read."""
+STALE_S = 5.0
+"""A claim that took longer is asked again: whoever stood still for so long may have been declared dead meanwhile."""
 WIDEST = 200
 """How many messages are pulled at once when what was pulled turned out to be of no task that waits for it."""
 
@@ -97,10 +99,14 @@ class Puller:
             self.claiming = ()
 
     def _take_in(self, messages: Sequence[Message]) -> None:
-        claimed = self._until_answered(messages)
+        token = self.desk.new_token()
+        claimed = self._until_answered(messages, token)
         if claimed is None:
+            _tell_dropped(messages)
             return
         claims, before = claimed
+        if claims.won and monotonic() - before > STALE_S:
+            self._ask_again(messages, token, claims)
         in_vain = not claims.won and len(self._missing) < MOST_MISSING
         self._widen = min(WIDEST, 2 * max(self._widen, len(messages))) if in_vain else 1
         if claims.won:
@@ -116,12 +122,24 @@ class Puller:
         for message in claims.missing:
             self._missing.setdefault(message, (monotonic(), self._queue_of.get(message, "")))
 
-    def _until_answered(self, messages: Sequence[Message]) -> tuple[Claims, float] | None:
+    def _ask_again(self, messages: Sequence[Message], token: str, claims: Claims) -> None:
+        """What was won is asked for once more, so that nothing begins here that recovery has given to others."""
+        ids = {task.id for task in claims.won}
+        again = self._until_answered([message for message in messages if message.task_id in ids], token)
+        if again is None:  # a stop, which hands back what was won
+            return
+        now = again[0]
+        claims.won[:] = now.won
+        claims.duplicates.extend(now.duplicates)
+        claims.expired.extend(now.expired)
+        claims.missing.extend(now.missing)
+        claims.held.extend(now.held)
+
+    def _until_answered(self, messages: Sequence[Message], token: str) -> tuple[Claims, float] | None:
         """The answer of SQL and when it was asked for; None when a stop comes first.
 
         All tries are one claim: what one of them has won without our hearing of it, the next one finds.
         """
-        token = self.desk.new_token()
         while True:
             before = monotonic()
             try:
@@ -130,7 +148,6 @@ class Puller:
             except StoreError as error:
                 pause = self._sql_troubles.met(error)
                 if self.stop.asked:
-                    _tell_dropped(messages)
                     return None
                 self.stop.wait(pause)
             else:

@@ -8,10 +8,11 @@ import pytest
 
 from taskkit import clock
 from taskkit.center import TaskCenter
-from taskkit.model import Claims, ListName, Message
+from taskkit.model import Claims, Finish, ListName, Message
 from taskkit.queues import MemoryQueue
 from taskkit.queues.base import Pulled
 from taskkit.service import Stop
+from taskkit.states import Move, Outcome
 from taskkit.worker import puller
 from taskkit.worker.pool import Pool
 from taskkit.worker.puller import WIDEST, Puller
@@ -90,6 +91,35 @@ def test_a_claim_that_took_long_does_not_put_the_clock_of_runs_into_the_future(
     monkeypatch.setattr(worker.puller.desk, "claim", slow)
     worker.turn_until_it_has_one(1)
     assert worker.tally.instant(0.0) == before
+
+
+@pytest.mark.parametrize("meanwhile", ["declared dead", "nothing"])
+def test_a_worker_that_stood_still_in_its_claim_begins_only_what_is_still_its_own(
+    center: TaskCenter, worker: Worker, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """Frozen between the commit of its claim and the answer; recovery may have given the task to others by then."""
+    (task_id,) = center.intake.insert([new(max_retry=3)])
+    worker.queue.push({LIST: messages(dispatch(center))})
+    claim, asked = worker.puller.desk.claim, []
+
+    def slow(found: Sequence[Message], token: str) -> Claims:
+        claims = claim(found, token)
+        asked.append([task.attempt for task in claims.won])
+        if len(asked) == 1:
+            if meanwhile == "declared dead":
+                taken = {task_id: 1}
+                center.recovery.lose("host:1:w", taken, lambda c: Finish(c, Outcome.LOST, Move.LOSE, 0))
+            now = clock.monotonic() + puller.STALE_S + 1
+            monkeypatch.setattr(puller, "monotonic", lambda: now)
+        return claims
+
+    monkeypatch.setattr(worker.puller.desk, "claim", slow)
+    worker.puller._turn()
+    begun = [(task.id, task.attempt) for task in worker.pool.take_all()]
+    if meanwhile == "nothing":
+        assert (asked, begun, worker.tally.dropped) == ([[1], [1]], [(task_id, 1)], 0)
+    else:
+        assert (asked, begun, worker.tally.dropped) == ([[1], []], [], 1)
 
 
 def test_messages_that_are_good_are_taken_only_as_there_is_room(center: TaskCenter, worker: Worker) -> None:

@@ -85,7 +85,7 @@ first_at | at | | when the first of them began
 last_at | at | | when the last of them ended
 """),
     frame("service_times", "How long runs took, in bins.", _BY_CODE + _BINS.strip()),
-    frame("service_normal", "How long successful runs took in the seven days before, in bins; a million of them, from everywhere in the week.",
+    frame("service_normal", "How long successful runs took in the seven days that end an hour before the window, in bins; a million of them, from everywhere in the week. Of a code with fewer than 50 runs there also those of the oldest parts of that hour.",
           "task_code | w | | the code\n" + _BINS.strip()),
     frame("waits", "How long tasks waited, in bins.", _BUCKET + """queue | w | | the queue
 stage | w | | due_to_dispatched or due_to_started (first attempts), or dispatched_to_started

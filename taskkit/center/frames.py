@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from taskkit.center.database import Database
+from taskkit.center.normal import Rows, service_normal
 from taskkit.center.statements import frames as sql
 from taskkit.center.statements import frames_alerts as told
 from taskkit.center.statements import frames_load as load
@@ -19,35 +19,14 @@ from taskkit.center.statements import frames_more as more
 from taskkit.clock import seconds
 from taskkit.errors import StoreError
 
-Rows = list[dict[str, Any]]
 MARGIN_S = 86_400.0
 """Ids rise with the instant of writing, but for transactions that were open for less than this."""
-WEEK_S = 7 * 86_400.0
-MOST_NORMAL = 1_000_000
-PIECES = 1008
-"""A week with more runs is read in so many pieces of ten minutes, of each an equal share of that many runs."""
-GOLDEN = 0.618034
 THIN_ABOVE = 1_000_000
 MOST_TASKS = 2000
 """The newest so many one-off tasks and occurrences that were repeated are read; the facts say so to diagnoses."""
 MOST_SLOTS = 86_400
 MOST_GROUPS = 100_000
 """What arrived is counted in slots of time, so many in a window at most; wider ones, where there would be more groups."""
-
-
-def _merged(rows: Rows) -> Rows:
-    """Bins of several pieces as one: the rows of one code and bin become one row."""
-    same: dict[tuple[str, int], Rows] = defaultdict(list)
-    for row in rows:
-        same[row["task_code"], int(row["bin"])].append(row)
-    return [
-        {
-            "task_code": code, "bin": number, "runs": sum(row["runs"] for row in group),
-            "min_ms": min(row["min_ms"] for row in group), "max_ms": max(row["max_ms"] for row in group),
-            "sum_ms": sum(row["sum_ms"] for row in group),
-        }
-        for (code, number), group in sorted(same.items())
-    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +104,6 @@ class FrameDesk:
             "until": bind(span.until),
             "now": bind(span.now),
             "since_a_day": bind(span.since - seconds(MARGIN_S)),
-            "since_a_week": bind(span.since - seconds(WEEK_S)),
             "bucket": span.bucket_s,
         }
         if ":low" in text:
@@ -177,25 +155,7 @@ class FrameDesk:
         return [dict(row) for row in kept[1]]
 
     def _service_normal(self, span: FrameSpan) -> Rows:
-        """Of the whole week; where that is too much, of runs from everywhere in it, never of its last minutes alone."""
-        found = self._parameters(span, "") | {"most": MOST_NORMAL + 1}
-        if self._ask(sql.MANY_NORMAL, found)[0]["n"] <= MOST_NORMAL:
-            return self._ask(sql.SERVICE_NORMAL, found)
-        rows: Rows = []
-        for first in range(0, PIECES, sql.NORMAL_PARTS):
-            pieces = self._pieces(span.since, first) | {"each": max(1, MOST_NORMAL // PIECES)}
-            rows += self._ask(sql.SERVICE_NORMAL_PARTS, pieces)
-        return _merged(rows)
-
-    def _pieces(self, since: datetime, first: int) -> dict[str, Any]:
-        """From where to where; each begins elsewhere in its first half, so that no beat of the clock is read alone."""
-        bind, width, found = self.database.dialect.bind, WEEK_S / PIECES, {}
-        for n in range(sql.NORMAL_PARTS):
-            starts_s = (first + n - PIECES) * width
-            late_s = (first + n) * GOLDEN % 1 * width / 2
-            found[f"from_{n}"] = bind(since + seconds(starts_s + late_s))
-            found[f"to_{n}"] = bind(since + seconds(starts_s + width))
-        return found
+        return service_normal(self._ask, self.database.dialect.bind, span.since)
 
     def _load(self, span: FrameSpan) -> Rows:
         """By slots of a day's second or a hundredth of one, four times as wide as long as there are too many groups."""

@@ -16,7 +16,7 @@ from taskkit.analytics.bundle import Bundle, create
 from taskkit.analytics.frames import FRAMES
 from taskkit.analytics.source import LiveSource
 from taskkit.analytics.window import Window
-from taskkit.center import TaskCenter, frames
+from taskkit.center import TaskCenter, frames, normal
 from taskkit.center.outbox import Robot
 from taskkit.states import Status
 from tests.alert_rows import ended, written
@@ -206,17 +206,41 @@ def test_the_normal_of_a_busy_week_is_of_the_whole_week(
     for n in range(1, 61):
         at = since - timedelta(hours=2 * n, minutes=n)
         ran(center, n, 1, "success", at, runtime_ms=100)
-        ran(center, 100 + n, 1, "success", since - timedelta(seconds=2 * n), runtime_ms=900)
-        ran(center, 200 + n, 1, "success", since - timedelta(seconds=2 * n + 1), runtime_ms=900)
+        ran(center, 100 + n, 1, "success", since - timedelta(hours=1, seconds=2 * n), runtime_ms=900)
+        ran(center, 200 + n, 1, "success", since - timedelta(hours=1, seconds=2 * n + 1), runtime_ms=900)
     whole = live(center).frame("service_normal")
     assert (int(whole["runs"].sum()), float(whole["sum_ms"].sum())) == (180, 60 * 100 + 120 * 900)
-    monkeypatch.setattr(frames, "MOST_NORMAL", 100)
-    normal = live(center).frame("service_normal")
-    assert not normal.duplicated(["task_code", "bin"]).any()
-    slow = normal[normal["min_ms"] == 900]["runs"].sum()
+    monkeypatch.setattr(normal, "MOST", 100)
+    found = live(center).frame("service_normal")
+    assert not found.duplicated(["task_code", "bin"]).any()
+    slow = found[found["min_ms"] == 900]["runs"].sum()
     assert 1 <= slow <= 5, "of the last minutes no more than of other minutes"
-    assert normal[normal["min_ms"] == 100]["runs"].sum() >= 25
-    assert m.percentile(normal, 0.5) == 100
+    assert found[found["min_ms"] == 100]["runs"].sum() >= 25
+    assert m.percentile(found, 0.5) == 100
+
+
+@pytest.mark.parametrize("hours", [0, 24])
+def test_what_has_become_slow_just_now_is_not_its_own_normal(center: TaskCenter, hours: int) -> None:
+    """A code that is known since 36 minutes, or since a day, and has been slow for 14; the rule's window is 10 minutes."""
+    now = center.now().replace(microsecond=0)
+    for n in range(216):
+        early = hours * 3600 if n >= 84 else 0
+        at = now - timedelta(seconds=10 * n + 5 + early)
+        ran(center, n + 1, 1, "success", at, runtime_ms=900 if n < 84 else 100)
+    window = Window.last(600, now)
+    source = LiveSource(center, window)
+    normal = source.frame("service_normal")
+    assert set(normal["min_ms"]) == {100}
+    assert int(normal["runs"].sum()) >= 50
+    found = diagnose("slow", source)
+    assert (found.verdict, found.severity) == ("one_code", "warning")
+
+
+def test_a_code_that_is_known_since_minutes_has_what_there_is_for_a_normal(center: TaskCenter) -> None:
+    now = center.now().replace(microsecond=0)
+    for n in range(90):
+        ran(center, n + 1, 1, "success", now - timedelta(minutes=10, seconds=10 * n + 5), runtime_ms=100)
+    assert int(LiveSource(center, Window.last(600, now)).frame("service_normal")["runs"].sum()) == 90
 
 
 def test_a_batch_written_days_ahead_has_arrived_also_when_it_is_done(center: TaskCenter) -> None:

@@ -19,7 +19,7 @@ SEVERAL = 3
 
 
 def diagnose(source: Source) -> Diagnosis:
-    """A code is slow when the p95 of its recent runs is twice that of the seven days before, or of the window's first half."""
+    """A code is slow when the p95 of its recent runs is twice that of the week before, or of the window's first half."""
     codes = _codes(source)
     known = [one for one in codes if one["times"] is not None]
     slow = sorted(

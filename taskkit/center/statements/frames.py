@@ -108,11 +108,10 @@ _NORMAL_RUNS = """SELECT task_code, runtime_ms, outcome FROM task_run {force_fin
       WHERE finished_at >= :from AND finished_at < :to"""
 MANY_NORMAL = """
 SELECT COUNT(*) AS n FROM (SELECT 1 FROM task_run {force_finished}
-  WHERE finished_at >= :since_a_week AND finished_at < :since LIMIT :most) r
+  WHERE finished_at >= :from AND finished_at < :to LIMIT :most) r
 """
-SERVICE_NORMAL = _NORMAL.replace(
-    ":rows", _NORMAL_RUNS.replace(":from", ":since_a_week").replace(":to", ":since")
-)
+SERVICE_NORMAL = _NORMAL.replace(":rows", _NORMAL_RUNS)
+SERVICE_NORMAL_LATELY = _NORMAL.replace(":rows", f"{_NORMAL_RUNS} ORDER BY finished_at LIMIT :each")
 NORMAL_PARTS = 24
 _PART = f"SELECT * FROM ({_NORMAL_RUNS} ORDER BY finished_at LIMIT :each) p"
 SERVICE_NORMAL_PARTS = _NORMAL.replace(

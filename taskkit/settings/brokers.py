@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 from typing import Any, NoReturn
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -55,15 +57,19 @@ def host_port(host: str, port: int) -> str:
 def parse(url: str) -> Target:
     """Read a broker's URL; raises SettingsError that says what is wrong and what to write."""
     check_form(url, FORM)
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # its text may quote the password
-        _refuse(f"not a URL ({ESCAPED})", f"write {FORM}")
+    parts = _split(url)
     if parts.scheme not in _BUILDERS:
         _refuse(f"{parts.scheme}:// is no broker that taskkit knows", f"write {FORM}")
     if parts.fragment:
         _refuse("there is a '#' in it", "write %23 where the password has one")
     return _BUILDERS[parts.scheme](parts, _options(parts))
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL that may name several hosts: what urlsplit makes of brackets among them depends on its version."""
+    scheme, _, rest = url.partition("://")
+    netloc = re.split("[/?#]", rest, maxsplit=1)[0]
+    return urlsplit(f"{scheme}://-{rest[len(netloc) :]}")._replace(netloc=netloc)
 
 
 def check_redis_url(url: str) -> None:
@@ -130,16 +136,29 @@ def _hosts(parts: SplitResult, default_port: int) -> tuple[tuple[str, int], ...]
 
 
 def _host(text: str, default_port: int) -> tuple[str, int]:
-    host, bracket, rest = text.rpartition("]")
-    if not bracket:
-        host, _, rest = text.partition(":")
-        rest = f":{rest}" if _ else ""
-    port = rest.removeprefix(":") or str(default_port)
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+    host, colon, port = text.partition(":")
+    if in_brackets := text.startswith("[") and "]" in text:
+        host, _, rest = text[1:].partition("]")
+        colon, port = rest[:1], rest[1:]
+    if in_brackets != _is_ip6(host) or "]" in host or "[" in host:
+        _refuse(
+            f"the brackets hold no IPv6 address ({ESCAPED})",
+            "write [::1]:6379, and other hosts without brackets",
+        )
+    port = port or str(default_port)
+    if colon not in {"", ":"} or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         _refuse(f"{NO_PORT} ({ESCAPED})", f"write {FORM}")
-    if not host.removeprefix("["):
+    if not host:
         _refuse("a host is missing", f"write {FORM}")
-    return host.removeprefix("["), int(port)
+    return host, int(port)
+
+
+def _is_ip6(host: str) -> bool:
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _db(path: str, options: dict[str, str]) -> int:
